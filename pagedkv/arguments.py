@@ -1,0 +1,22 @@
+"""One sentence for every bad argument: its name, what it was, and what is allowed."""
+
+from collections.abc import Collection
+from operator import index
+
+
+def whole_number(name: str, value, minimum: int = 0, maximum: int | None = None) -> int:
+    """Return `value` as an int in [minimum, maximum]. Raises TypeError for bools, floats and strings, ValueError out of range."""
+    allowed = f"a whole number of at least {minimum}" + ("" if maximum is None else f" and at most {maximum}")
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name} must be {allowed}, not {value!r}")
+    number = index(value)
+    if number < minimum or (maximum is not None and number > maximum):
+        raise ValueError(f"{name} must be {allowed}, not {number}")
+    return number
+
+
+def one_of(name: str, value, allowed: Collection):
+    """Return `value` if it is in `allowed`. Raises ValueError that lists what is."""
+    if not isinstance(value, str) or value not in allowed:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, not {value!r}")
+    return value
