@@ -7,9 +7,12 @@ from operator import index
 def whole_number(name: str, value, minimum: int = 0, maximum: int | None = None) -> int:
     """Return `value` as an int in [minimum, maximum]. Raises TypeError for bools, floats and strings, ValueError out of range."""
     allowed = f"a whole number of at least {minimum}" + ("" if maximum is None else f" and at most {maximum}")
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
+    try:
+        number = None if isinstance(value, bool) else index(value)
+    except TypeError:
+        number = None
+    if number is None:
         raise TypeError(f"{name} must be {allowed}, not {value!r}")
-    number = index(value)
     if number < minimum or (maximum is not None and number > maximum):
         raise ValueError(f"{name} must be {allowed}, not {number}")
     return number
