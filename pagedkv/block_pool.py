@@ -1,0 +1,136 @@
+"""A pool of equal blocks with reference counts: the physical side of a paged KV cache.
+
+Any free block serves any sequence, so there is nothing to search and nothing to compact: blank blocks wait on a stack, and free
+blocks that still hold reusable content wait in a queue, the least recently used at its head, and are taken only when no blank one
+is left. Every operation costs O(1) per block, whatever the size of the pool.
+"""
+
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable
+
+from pagedkv.arguments import whole_number
+
+
+class OutOfBlocks(RuntimeError):
+    """More blocks were asked for than are free. Nothing was allocated."""
+
+    def __init__(self, requested: int, free: int):
+        super().__init__(f"{requested} blocks requested, {free} free")
+        self.requested = requested
+        self.free = free
+
+
+class BlockPool:
+    """`num_blocks` blocks, named 0 to num_blocks - 1, of `block_size` token slots each (Kwon et al., SOSP 2023, section 4.2).
+
+    The pool hands out names and counts references; it holds no K or V. A block id is never a token slot.
+    """
+
+    def __init__(self, num_blocks: int, block_size: int = 16):
+        self.num_blocks = whole_number("num_blocks", num_blocks, 1)
+        self.block_size = whole_number("block_size", block_size, 1)
+        self._refs = [0] * self.num_blocks
+        self._blank = list(range(self.num_blocks - 1, -1, -1))  # a stack: block 0 is handed out first
+        self._kept: dict[int, Callable[[int], None]] = {}  # block -> whom to tell when its content is lost
+        self._idle: OrderedDict[int, None] = OrderedDict()  # free blocks among the kept, least recently freed first
+
+    @property
+    def num_free(self) -> int:
+        """Blocks that `allocate` can hand out, those with reusable content included."""
+        return len(self._blank) + len(self._idle)
+
+    def ref_count(self, block_id: int) -> int:
+        """How many owners hold the block; 0 when it is free."""
+        return self._refs[whole_number("block_id", block_id, 0, self.num_blocks - 1)]
+
+    def allocate(self, n: int) -> list[int]:
+        """Take `n` blocks, one reference each: all of them or none. Raises OutOfBlocks when fewer are free."""
+        n = whole_number("n", n)
+        if n > self.num_free:
+            raise OutOfBlocks(n, self.num_free)
+        rest = max(len(self._blank) - n, 0)
+        ids = self._blank[rest:]
+        ids.reverse()
+        del self._blank[rest:]
+        while len(ids) < n:
+            block_id, _ = self._idle.popitem(last=False)
+            self._kept.pop(block_id)(block_id)
+            ids.append(block_id)
+        for block_id in ids:
+            self._refs[block_id] = 1
+        return ids
+
+    def share(self, ids: Iterable[int]) -> None:
+        """Take one more reference on each block. A free block may be shared only while it holds reusable content (see `keep`)."""
+        ids = self._checked(ids)
+        for block_id in ids:
+            if not self._refs[block_id] and block_id not in self._idle:
+                raise ValueError(f"ids names block {block_id}, which is free: only allocated or kept blocks can be shared")
+        for block_id in ids:
+            if not self._refs[block_id]:
+                del self._idle[block_id]
+            self._refs[block_id] += 1
+
+    def free(self, ids: Iterable[int]) -> None:
+        """Give back one reference on each block, in this order; a block without references is free. Freeing a free block is a ValueError."""
+        ids = self._checked(ids)
+        refs = self._refs
+        for block_id in ids:
+            if not refs[block_id]:
+                raise ValueError(f"ids names block {block_id}, which is free already")
+        for block_id in ids:
+            refs[block_id] -= 1
+            if not refs[block_id]:
+                if block_id in self._kept:
+                    self._idle[block_id] = None
+                else:
+                    self._blank.append(block_id)
+
+    def keep(self, block_id: int, on_lost: Callable[[int], None]) -> None:
+        """Declare that a block holds reusable content: `on_lost(block_id)` is called once, when it is handed out again or forgotten."""
+        if not self.ref_count(block_id):
+            raise ValueError(f"block_id {block_id} is free: only allocated blocks can be kept")
+        self.forget(block_id)
+        self._kept[block_id] = on_lost
+
+    def forget(self, block_id: int) -> None:
+        """Declare a block's content worthless, as before it is overwritten. Does nothing for a block that is not kept."""
+        if block_id in self._kept:
+            self._kept.pop(block_id)(block_id)
+            if block_id in self._idle:
+                del self._idle[block_id]
+                self._blank.append(block_id)
+
+    def check(self, owners: Iterable[Iterable[int]] | None = None) -> None:
+        """Raise AssertionError that says which invariant is broken.
+
+        With `owners`, the block lists of everyone who holds blocks, also compare every reference count with the lists: a block with
+        more references than owners has leaked, one with fewer will be given away while it is in use.
+        """
+        waiting = Counter(self._blank) + Counter(self._idle)
+        for block_id, refs in enumerate(self._refs):
+            if refs < 0:
+                raise AssertionError(f"block {block_id} has {refs} references")
+            if waiting.pop(block_id, 0) != (refs == 0):
+                state = f"has {refs} references and is in the free list" if refs else "has no reference and is not in the free list once"
+                raise AssertionError(f"block {block_id} {state}")
+            if refs == 0 and (block_id in self._kept) != (block_id in self._idle):
+                raise AssertionError(f"block {block_id} is free and waits among the wrong ones: kept {block_id in self._kept}")
+        if waiting:
+            raise AssertionError(f"the free list names {sorted(waiting)}, which are no blocks of this pool")
+        if owners is not None:
+            held = Counter(block_id for blocks in owners for block_id in blocks)
+            for block_id in range(self.num_blocks):
+                if held[block_id] != self._refs[block_id]:
+                    raise AssertionError(f"block {block_id} has {self._refs[block_id]} references and {held[block_id]} owners")
+
+    def _checked(self, ids: Iterable[int]) -> list[int]:
+        """`ids` as a list of distinct block ids of this pool."""
+        ids = list(ids)
+        for block_id in ids:
+            if type(block_id) is not int or not 0 <= block_id < self.num_blocks:
+                ids = [whole_number("ids", i, 0, self.num_blocks - 1) for i in ids]
+                break
+        if len(set(ids)) != len(ids):
+            raise ValueError(f"ids names block {Counter(ids).most_common(1)[0][0]} more than once")
+        return ids
