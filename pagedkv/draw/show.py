@@ -1,0 +1,69 @@
+"""`show` puts a picture into a notebook, `save` into files: always a PNG with words for those who cannot see it.
+
+The words are stored with the picture ("alt" in the output's metadata), where nbconvert and screen readers find them.
+"""
+
+import sys
+from base64 import b64encode
+from html import escape
+from io import BytesIO
+from pathlib import Path
+
+from pagedkv.draw import style
+from pagedkv.draw.canvas import Canvas
+
+DOTS = 192  # per inch: two to a CSS pixel, crisp on a laptop's screen
+
+
+def show(picture, alt: str) -> None:
+    """Display a Canvas or a matplotlib Figure as one PNG at its own size in CSS pixels, and close it. An empty `alt` is a ValueError."""
+    from IPython.display import display
+
+    alt = _words(alt)
+    figure = _figure(picture)
+    width = round(figure.get_figwidth() * 96)
+    data = {"image/png": b64encode(_png(figure)).decode(), "text/plain": "[picture]"}
+    display(data, metadata={"image/png": {"alt": alt, "width": width}}, raw=True)
+    _close(figure)
+
+
+def save(picture, stem, alt: str) -> None:
+    """Write `stem`.svg and `stem`.png; the bytes depend on the picture alone, so that drawing it again changes nothing."""
+    alt, stem = _words(alt), Path(stem)
+    figure = _figure(picture)
+    svg = picture.svg(alt) if isinstance(picture, Canvas) else _svg(figure, alt)
+    stem.with_suffix(".svg").write_text(svg + "\n", encoding="utf-8", newline="\n")
+    stem.with_suffix(".png").write_bytes(_png(figure))
+    _close(figure)
+
+
+def _words(alt) -> str:
+    if not isinstance(alt, str) or not alt.strip():
+        raise ValueError(f"alt must say in words what the picture shows, not {alt!r}")
+    return " ".join(alt.split())
+
+
+def _figure(picture):
+    return picture.figure() if isinstance(picture, Canvas) else picture
+
+
+def _png(figure) -> bytes:
+    file = BytesIO()
+    figure.savefig(file, format="png", dpi=DOTS, metadata={"Software": None}, pil_kwargs={"optimize": True})
+    return file.getvalue()
+
+
+def _svg(figure, alt: str) -> str:
+    from matplotlib import rc_context
+
+    file = BytesIO()
+    with rc_context(style.matplotlib_settings()):
+        figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
+    head, tag, rest = file.getvalue().decode().partition("<svg ")
+    attributes, _, body = rest.partition(">")
+    return f'{head}{tag}role="img" aria-label="{escape(alt)}" {attributes}><title>{escape(alt)}</title>{body}'.rstrip()
+
+
+def _close(figure) -> None:
+    if "matplotlib.pyplot" in sys.modules:  # else no figure is kept open
+        sys.modules["matplotlib.pyplot"].close(figure)
