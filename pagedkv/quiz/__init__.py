@@ -1,1 +1,1 @@
-"""Exercises that check themselves: `check` for the learner, one `lesson_X_Y` file of exercises per lesson, `editions` to build notebooks."""
+"""Exercises that check themselves: `check` for the learner, a `lesson_X_Y` file per lesson, `editions` to build the notebooks."""

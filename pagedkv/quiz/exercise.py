@@ -236,7 +236,8 @@ class _time_limit:
     """Stops the block after SECONDS with Wrong, where the platform has timers (the main thread on Linux and macOS)."""
 
     def __enter__(self):
-        self.armed = threading.current_thread() is threading.main_thread() and hasattr(signal, "setitimer") and not any(signal.getitimer(signal.ITIMER_REAL))
+        can_interrupt = threading.current_thread() is threading.main_thread() and hasattr(signal, "setitimer")
+        self.armed = can_interrupt and not any(signal.getitimer(signal.ITIMER_REAL))
         if self.armed:
             self.before = signal.signal(signal.SIGALRM, self._stop)
             signal.setitimer(signal.ITIMER_REAL, SECONDS)
