@@ -6,7 +6,7 @@ is left. Every operation costs O(1) per block, whatever the size of the pool.
 """
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 
 from pagedkv.arguments import whole_number
 
@@ -45,46 +45,41 @@ class BlockPool:
 
     def allocate(self, n: int) -> list[int]:
         """Take `n` blocks, one reference each: all of them or none. Raises OutOfBlocks when fewer are free."""
-        n = whole_number("n", n)
-        if n > self.num_free:
-            raise OutOfBlocks(n, self.num_free)
-        rest = max(len(self._blank) - n, 0)
-        ids = self._blank[rest:]
+        if type(n) is not int or n < 0:
+            n = whole_number("n", n)
+        blank = self._blank
+        if n > len(blank):
+            self._reclaim(n)
+        rest = len(blank) - n
+        ids = blank[rest:]
         ids.reverse()
-        del self._blank[rest:]
-        while len(ids) < n:
-            block_id, _ = self._idle.popitem(last=False)
-            self._kept.pop(block_id)(block_id)
-            ids.append(block_id)
+        del blank[rest:]
         for block_id in ids:
             self._refs[block_id] = 1
         return ids
 
     def share(self, ids: Iterable[int]) -> None:
         """Take one more reference on each block. A free block may be shared only while it holds reusable content (see `keep`)."""
-        ids = self._checked(ids)
-        for block_id in ids:
-            if not self._refs[block_id] and block_id not in self._idle:
-                raise ValueError(f"ids names block {block_id}, which is free: only allocated or kept blocks can be shared")
-        for block_id in ids:
-            if not self._refs[block_id]:
+        refs = self._refs
+        for block_id in self._checked(ids, self._idle):
+            if not refs[block_id]:
                 del self._idle[block_id]
-            self._refs[block_id] += 1
+            refs[block_id] += 1
 
     def free(self, ids: Iterable[int]) -> None:
-        """Give back one reference on each block, in this order; a block without references is free. Freeing a free block is a ValueError."""
-        ids = self._checked(ids)
+        """Give back one reference on each block, in this order. Raises ValueError, changing nothing, if one of them is free."""
         refs = self._refs
-        for block_id in ids:
-            if not refs[block_id]:
-                raise ValueError(f"ids names block {block_id}, which is free already")
-        for block_id in ids:
+        for block_id in self._checked(ids):
             refs[block_id] -= 1
             if not refs[block_id]:
                 if block_id in self._kept:
                     self._idle[block_id] = None
                 else:
                     self._blank.append(block_id)
+
+    def is_shared(self, block_id: int) -> bool:
+        """Whether writing to the block would be seen by another owner. `block_id` is not checked: this runs once a token."""
+        return self._refs[block_id] > 1
 
     def keep(self, block_id: int, on_lost: Callable[[int], None]) -> None:
         """Declare that a block holds reusable content: `on_lost(block_id)` is called once, when it is handed out again or forgotten."""
@@ -124,13 +119,26 @@ class BlockPool:
                 if held[block_id] != self._refs[block_id]:
                     raise AssertionError(f"block {block_id} has {self._refs[block_id]} references and {held[block_id]} owners")
 
-    def _checked(self, ids: Iterable[int]) -> list[int]:
-        """`ids` as a list of distinct block ids of this pool."""
-        ids = list(ids)
+    def _reclaim(self, n: int) -> None:
+        """Make `n` blocks blank by giving up the content that was used least recently."""
+        if n > self.num_free:
+            raise OutOfBlocks(n, self.num_free)
+        lost = [self._idle.popitem(last=False)[0] for _ in range(n - len(self._blank))]
+        self._blank[:0] = reversed(lost)  # below the blank ones, so that those are handed out first
+        for block_id in lost:
+            self._kept.pop(block_id)(block_id)
+
+    def _checked(self, ids: Iterable[int], revivable: Container[int] = ()) -> list[int]:
+        """`ids` as a list: distinct blocks of this pool, each with a reference or among the `revivable`."""
+        try:
+            ids = list(ids)
+        except TypeError:
+            raise TypeError(f"ids must be an iterable of block ids, not {ids!r}") from None
         for block_id in ids:
             if type(block_id) is not int or not 0 <= block_id < self.num_blocks:
-                ids = [whole_number("ids", i, 0, self.num_blocks - 1) for i in ids]
-                break
-        if len(set(ids)) != len(ids):
+                return self._checked([whole_number("ids", i, 0, self.num_blocks - 1) for i in ids], revivable)
+            if not self._refs[block_id] and block_id not in revivable:
+                raise ValueError(f"ids names block {block_id}, which is free")
+        if len(ids) > 1 and len(set(ids)) != len(ids):
             raise ValueError(f"ids names block {Counter(ids).most_common(1)[0][0]} more than once")
         return ids

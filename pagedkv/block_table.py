@@ -1,0 +1,170 @@
+"""The block table of one sequence: which physical block holds each of its logical blocks.
+
+Tokens are in order in the table and anywhere in the pool. A block is taken when its first token arrives, so a table of n tokens
+always has ceil(n / block_size) blocks. A block that several tables share is copied by the first that writes to it.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from pagedkv.arguments import whole_number
+from pagedkv.block_pool import BlockPool
+
+
+class Appended(NamedTuple):
+    """What `append` asks for: first copy the blocks, then write the new tokens to their slots."""
+
+    slots: list[int]
+    copies: list[tuple[int, int]]  # (source block, destination block), at most one
+
+
+class Address(NamedTuple):
+    """Where one token is: position -> (logical block, offset) -> table -> (physical block, slot)."""
+
+    logical_block: int
+    offset: int
+    physical_block: int
+    slot: int
+
+
+class BlockTable:
+    """The blocks of one sequence, in order (Kwon et al., SOSP 2023, sections 4.2 to 4.4). A freed table raises ValueError on every use.
+
+    `blocks` are full blocks already in `pool`, such as a prefix found by `PrefixCache.match`; the table takes over their references.
+    """
+
+    def __init__(self, pool: BlockPool, blocks: Iterable[int] = ()):
+        if not isinstance(pool, BlockPool):
+            raise TypeError(f"pool must be a BlockPool, not {pool!r}")
+        blocks = list(blocks)
+        if not all(pool.ref_count(block_id) for block_id in blocks) or len(set(blocks)) != len(blocks):
+            raise ValueError(f"blocks must be distinct allocated blocks, not {blocks}")
+        self._pool = pool
+        self._blocks: list[int] | None = blocks
+        self._num_tokens = len(blocks) * pool.block_size
+        self._version = 0
+        self._versions = [0] * len(blocks)  # the version at which each column was set; never falls along the table
+
+    @property
+    def pool(self) -> BlockPool:
+        return self._pool
+
+    @property
+    def blocks(self) -> list[int]:
+        """The physical block of each logical block, as a copy: the table that a kernel reads."""
+        return self._live().copy()
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens that have a slot. A token that is sampled but not yet run through the model has none."""
+        self._live()
+        return self._num_tokens
+
+    def token_slots(self) -> list[int]:
+        """The slot of every token, in order: the other table convention, the same as a table of blocks of one token."""
+        size = self._pool.block_size
+        slots = [slot for block_id in self._live() for slot in range(block_id * size, block_id * size + size)]
+        return slots[: self._num_tokens]
+
+    def translate(self, position: int) -> Address:
+        """The address of the token at `position`, from 0. Raises ValueError outside the sequence."""
+        blocks = self._live()
+        if not self._num_tokens:
+            raise ValueError(f"position {position!r} is out of range: the table is empty")
+        logical_block, offset = divmod(whole_number("position", position, 0, self._num_tokens - 1), self._pool.block_size)
+        physical_block = blocks[logical_block]
+        return Address(logical_block, offset, physical_block, physical_block * self._pool.block_size + offset)
+
+    def blocks_needed(self, n: int) -> int:
+        """Free blocks that `append(n)` takes, the one for a copy-on-write included."""
+        blocks = self._live()
+        n = whole_number("n", n)
+        return -(-(self._num_tokens + n) // self._pool.block_size) - len(blocks) + (n > 0 and self._last_is_shared())
+
+    def append(self, n: int) -> Appended:
+        """Reserve slots for the next `n` tokens, taking blocks only when the last one is full.
+
+        Returns the slots in order, and the block copy to make before they are written if the last, partly filled block is shared.
+        Raises OutOfBlocks, changing nothing, when the pool cannot serve all of them.
+        """
+        blocks, size = self._live(), self._pool.block_size
+        if type(n) is not int or n < 0:
+            n = whole_number("n", n)
+        start = self._num_tokens
+        room = len(blocks) * size - start  # slots left in the last block
+        copies = []
+        if n > room or (room and self._pool.is_shared(blocks[-1])):
+            copies = self._grow(n)
+        elif room and n:
+            self._pool.forget(blocks[-1])  # after `truncate`, content that is about to be overwritten may still be cached
+        self._num_tokens = start + n
+        if n <= room:
+            first = (blocks[-1] + 1) * size - room if n else 0
+            return Appended(list(range(first, first + n)), copies)
+        slots = [slot for block_id in blocks[start // size :] for slot in range(block_id * size, block_id * size + size)]
+        return Appended(slots[start % size : start % size + n], copies)
+
+    def _grow(self, n: int) -> list[tuple[int, int]]:
+        """Take the blocks that `append(n)` needs, and replace a shared last block by the first of them. Returns the copies."""
+        blocks, copies = self._blocks, []
+        fresh = self._pool.allocate(self.blocks_needed(n))
+        if fresh and self._last_is_shared():
+            copies.append((blocks[-1], fresh[0]))
+            self._pool.free([blocks.pop()])
+            self._versions.pop()
+        self._version += 1
+        self._versions += [self._version] * len(fresh)
+        blocks += fresh
+        return copies
+
+    def fork(self) -> "BlockTable":
+        """Another table of the same tokens in the same blocks; the first of the two to write to the last block copies it."""
+        blocks = self._live()
+        self._pool.share(blocks)
+        child = BlockTable(self._pool)
+        child._blocks, child._versions, child._num_tokens = blocks.copy(), [0] * len(blocks), self._num_tokens
+        return child
+
+    def truncate(self, num_tokens: int) -> None:
+        """Keep the first `num_tokens` tokens, as after speculative tokens were rejected, and give back the blocks behind them."""
+        blocks = self._live()
+        num_tokens = whole_number("num_tokens", num_tokens, 0, self._num_tokens)
+        keep = -(-num_tokens // self._pool.block_size)
+        if keep < len(blocks):
+            self._pool.free(blocks[: keep - 1 if keep else None : -1])
+            del blocks[keep:], self._versions[keep:]
+            self._version += 1
+        self._num_tokens = num_tokens
+
+    def free(self) -> None:
+        """Give all blocks back, the last first, so that a cached prefix loses its tail before its root."""
+        self._pool.free(reversed(self._live()))
+        self._blocks = None
+
+    @property
+    def version(self) -> int:
+        """Grows whenever an entry of `blocks` is set or removed; see `changes`."""
+        self._live()
+        return self._version
+
+    def changes(self, version: int) -> tuple[int, list[int]]:
+        """The first column set after `version`, and the blocks from there on: a mirror of the table at `version` lacks only these.
+
+        Copy-on-write and truncation alter only the end of a table, so what changed is always its tail.
+        """
+        blocks = self._live()
+        column = bisect_right(self._versions, version)
+        return column, blocks[column:]
+
+    def __repr__(self) -> str:
+        return "BlockTable(freed)" if self._blocks is None else f"BlockTable({self._blocks}, num_tokens={self._num_tokens})"
+
+    def _live(self) -> list[int]:
+        if self._blocks is None:
+            raise ValueError("the table was freed and cannot be used any more")
+        return self._blocks
+
+    def _last_is_shared(self) -> bool:
+        """Whether another table holds the last block, and it has room for a token."""
+        return self._num_tokens % self._pool.block_size > 0 and self._pool.is_shared(self._blocks[-1])
