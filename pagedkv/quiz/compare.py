@@ -100,11 +100,11 @@ def _of_kind(expected, got, allowed, hint: str = "") -> None:
 
 
 def _same_number(expected, got, tolerance: float) -> None:
-    if math.isinf(expected) and got == expected:
+    if got == expected:
         return
     if not math.isfinite(got):
         raise Wrong("the result is not finite (NaN or infinity)")
-    if not abs(got - expected) <= tolerance:
+    if math.isinf(expected) or not abs(got - expected) <= tolerance:
         raise Wrong("the number is too large" if got > expected else "the number is too small")
 
 
