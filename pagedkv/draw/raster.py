@@ -27,10 +27,13 @@ def figure_of(canvas) -> Figure:
 
 
 def _polygon(axes, order, points, fill, stroke, line, hatch, dash, tip):
-    edge = {"edgecolor": stroke or "none", "linewidth": line * POINTS if stroke else 0, "linestyle": (0, (5, 4)) if dash else "-"}
-    axes.add_patch(Polygon(points, facecolor=fill or "none", zorder=order, joinstyle="miter", **edge))
+    if fill:
+        axes.add_patch(Polygon(points, facecolor=fill, linewidth=0, zorder=order))
     if hatch:
-        axes.add_patch(Polygon(points, facecolor="none", edgecolor=hatch_colour(fill), linewidth=0, hatch=hatch * 4, zorder=order + 0.5))
+        axes.add_patch(Polygon(points, facecolor="none", edgecolor=hatch_colour(fill), linewidth=0, hatch=hatch * 4, zorder=order))
+    if stroke:
+        axes.add_patch(Polygon(points, facecolor="none", edgecolor=stroke, linewidth=line * POINTS, joinstyle="miter", zorder=order,
+                               linestyle=(0, (5, 4)) if dash else "-"))
 
 
 def _text(axes, order, x, y, text, size, anchor, fill, bold, mono, turn):

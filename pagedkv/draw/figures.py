@@ -1,0 +1,81 @@
+"""The figures of the chapter: for each, the picture and the words for those who cannot see it, from the same numbers.
+
+`FIGURES` maps a file name to a function that returns (canvas, alt). `python -m pagedkv.draw` writes them all.
+"""
+
+from collections.abc import Callable
+
+from pagedkv.arena import Arena
+from pagedkv.draw.canvas import Canvas
+from pagedkv.draw.holes import fragmented_arena
+from pagedkv.draw.mapping import logical_to_physical
+from pagedkv.draw.reservation import life_of_a_reservation, pool_of_reservations
+from pagedkv.sizing import MODELS
+
+
+def reservation() -> tuple[Canvas, str]:
+    """Figure 1: the KV memory of OPT-13B on a 40 GB GPU under max-length reservation; request 3 has the mean ShareGPT lengths."""
+    capacity, max_seq_len = MODELS["opt-13b"].tokens_in(12 * 2**30), 2048
+    lengths = [(75, 424), (21, 289), (330, 877), (161, 338), (44, 596), (12, 209), (260, 570)]
+    prompt, output = lengths[3]
+    alt = (
+        f"Figure 1. A pool of {capacity:,} slots as one strip: {len(lengths)} requests each hold {max_seq_len:,} slots in a row, most "
+        f"of them never used, and {capacity - max_seq_len * len(lengths):,} slots at the end are too few for another. Enlarged below, "
+        f"request 3: {prompt} slots of prompt, {output} of output, {max_seq_len - prompt - output:,} never used."
+    )
+    return pool_of_reservations(capacity, max_seq_len, lengths, zoom=3), alt
+
+
+def internal_fragmentation() -> tuple[Canvas, str]:
+    """Figure 2: 200 tokens in a reservation of 2048."""
+    prompt, output, max_seq_len = 60, 140, 2048
+    idle = max_seq_len - prompt - output
+    alt = (
+        f"Figure 2. One reservation of {max_seq_len:,} slots at three moments. After the prompt {prompt} slots hold tokens and {output} "
+        f"are reserved for later; half-way {prompt + output // 2} hold tokens; at the end {prompt + output} do. At all three, {idle:,} slots, "
+        f"{100 * idle / max_seq_len:.1f} %, are internal waste that no token will ever fill."
+    )
+    return life_of_a_reservation(prompt, output, max_seq_len), alt
+
+
+def external_fragmentation() -> tuple[Canvas, str]:
+    """Figure 3: ten requests fill an arena, five leave, and an eleventh finds no hole. Sizes are those of the chapter, in MiB."""
+    per_slot = MODELS["llama-2-7b"].bytes_per_token
+    megabytes = [768, 512, 1024, 256, 512, 1024, 1280, 768, 512, 1024]
+    wanted = 1536 * 2**20 // per_slot
+    arena = Arena(sum(megabytes) * 2**20 // per_slot)
+    extents = {request: arena.allocate(size * 2**20 // per_slot) for request, size in enumerate(megabytes)}
+    for request in (1, 3, 5, 7, 9):
+        arena.free(extents.pop(request))
+
+    def size(slots: int) -> str:
+        mib = slots * per_slot / 2**20
+        return f"{mib:.0f} MiB" if mib <= 1024 else f"{mib / 1024:.2f} GiB"
+
+    holes = ", ".join(size(hole.size) for hole in arena.holes())
+    alt = (
+        f"Figure 3. An arena in which five requests alternate with five holes of {holes}. The next request needs {size(wanted)} in one "
+        f"piece. Each hole is too small, although together they are {size(arena.total_free)}."
+    )
+    return fragmented_arena(arena, extents, wanted, size), alt
+
+
+def mapping() -> tuple[Canvas, str]:
+    """Figure 4: two sequences, their block tables, and one pool."""
+    tables = {"A": [6, 1, 4], "B": [2, 7]}
+    words = {"A": "a long text can grow where there is room left".split(), "B": "any free block will do".split()}
+    sequences = {f"request {name}, {len(words[name])} tokens": (words[name], table) for name, table in tables.items()}
+    alt = (
+        f"Figure 4. Two requests, cut into logical blocks of 4 tokens in reading order, and a pool of 9 physical blocks. The block "
+        f"table of request A leads its blocks 0, 1, 2 to the physical blocks {', '.join(map(str, tables['A']))}; that of request B its "
+        f"blocks 0, 1 to {', '.join(map(str, tables['B']))}. Only the last block of each request is partly empty."
+    )
+    return logical_to_physical(sequences, block_size=4, num_blocks=9), alt
+
+
+FIGURES: dict[str, Callable[[], tuple[Canvas, str]]] = {
+    "figure_1": reservation,
+    "figure_2": internal_fragmentation,
+    "figure_3": external_fragmentation,
+    "figure_4": mapping,
+}
