@@ -1,0 +1,96 @@
+"""The packed block tables that a kernel reads, kept equal to the scheduler's lists.
+
+The lists on the CPU are the authority. Between two steps little of them changes, most often a block at the end of some tables, so
+only the changed entries travel: as one array of (row, column, value), scattered into a tensor that stays where it is.
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import cycle
+
+import numpy as np
+import torch
+
+from pagedkv.arguments import whole_number
+from pagedkv.block_table import BlockTable
+
+PADDING = -1
+
+
+def pack_block_tables(tables: Sequence[BlockTable], device=None) -> torch.Tensor:
+    """A new int32 tensor [len(tables), most blocks of any table], one table per row, the rest -1."""
+    rows = [table.blocks for table in tables]
+    width = max(map(len, rows), default=0)
+    packed = [row + [PADDING] * (width - len(row)) for row in rows]
+    return torch.tensor(packed, dtype=torch.int32).reshape(len(rows), width).to(device)
+
+
+class DeviceBlockTables:
+    """An int32 tensor [max_seqs, max_blocks] on `device`, at one address for life, so that a captured CUDA graph can read it.
+
+    Each `update` sends what changed since the one before, in one copy. Entries of no table read -1.
+    """
+
+    def __init__(self, max_seqs: int, max_blocks: int, device="cpu"):
+        shape = whole_number("max_seqs", max_seqs, 1), whole_number("max_blocks", max_blocks, 1)
+        self._tensor = torch.full(shape, PADDING, dtype=torch.int32, device=device)
+        self._seen: dict[int, tuple[BlockTable, int, int]] = {}  # row -> its table, the version sent, the columns in use
+        self._staging = cycle([_Staging(self._tensor.device), _Staging(self._tensor.device)])
+
+    def update(self, tables: Mapping[int, BlockTable]) -> torch.Tensor:
+        """Make row i equal to tables[i], and every row that is not named -1. Returns the tensor [max_seqs, max_blocks].
+
+        On a GPU the change is queued on the current stream without waiting for it. Raises ValueError or TypeError, changing nothing,
+        for a row out of range, a table that is longer than a row, or one that was freed.
+        """
+        seen, rows, columns, values = {}, [], [], []
+        for row, table in tables.items():
+            if not isinstance(table, BlockTable):
+                raise TypeError(f"tables must map rows to BlockTables, not to {table!r}")
+            old_table, old_version, old_end = self._seen.get(row, (None, -1, 0))
+            version = table.version
+            if table is old_table and version == old_version:
+                seen[row] = self._seen[row]
+                continue
+            start, tail = table.changes(old_version if table is old_table else -1)
+            end = start + len(tail)
+            whole_number("a row of tables", row, 0, self._tensor.shape[0] - 1)
+            whole_number("the blocks of a table", end, 0, self._tensor.shape[1])
+            seen[row] = table, version, end
+            tail += [PADDING] * (old_end - end)
+            rows += [row] * len(tail)
+            columns += range(start, start + len(tail))
+            values += tail
+        for row in self._seen.keys() - seen.keys():
+            old_end = self._seen[row][2]
+            rows += [row] * old_end
+            columns += range(old_end)
+            values += [PADDING] * old_end
+        if rows:
+            rows, columns, values = next(self._staging).send(rows + columns + values).view(3, -1)
+            self._tensor[rows, columns] = values
+        self._seen = seen
+        return self._tensor
+
+
+class _Staging:
+    """The way of a list of numbers to the device: on a GPU through pinned memory, so that the copy runs while the CPU goes on.
+
+    The pinned buffer is not rewritten before its last copy is done. With two buffers in turn that wait is over by then.
+    """
+
+    def __init__(self, device: torch.device):
+        self._device = device
+        if device.type == "cuda":
+            self._buffer = torch.empty(0, dtype=torch.int32, pin_memory=True)
+            self._copied = torch.cuda.Event()
+
+    def send(self, numbers: list[int]) -> torch.Tensor:
+        packed = torch.from_numpy(np.array(numbers, dtype=np.int32))
+        if self._device.type != "cuda":
+            return packed.to(self._device)
+        self._copied.synchronize()
+        if len(packed) > len(self._buffer):
+            self._buffer = torch.empty(2 * len(packed), dtype=torch.int32, pin_memory=True)
+        sent = self._buffer[: len(packed)].copy_(packed).to(self._device, non_blocking=True)
+        self._copied.record(torch.cuda.current_stream(self._device))
+        return sent
