@@ -1,0 +1,151 @@
+"""The torch backend: paged attention for a whole ragged batch in a few large tensor operations, fast on a CPU.
+
+The work is cut into items of equal size, a tile of queries against a chunk of keys, however long each sequence is; as many items run at once as fit
+in the caches. Each ends as a partial softmax, and the partials of a tile are merged: split-KV, as in the Triton kernel.
+Keys are gathered by position, and a position past the last visible one reads that one instead, so what lies in unused slots never matters.
+"""
+
+from dataclasses import dataclass
+from math import gcd
+
+import torch
+
+from pagedkv.attention.online_softmax import SoftmaxState
+
+CHUNK = 256  # keys per item at most, tokens
+TILE = 64  # queries per item at most, tokens
+SLAB_BYTES = 4 << 20  # K, V and scores of the items that run at once
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """Runs of queries of one sequence each; int64 [num_tiles] but for `size`. Queries past `count` are padding and repeat the last."""
+
+    sequence: torch.Tensor  # row of the block table
+    token: torch.Tensor  # row of q with the first query
+    position: torch.Tensor  # of the first query in its sequence; below 0: it sees nothing
+    count: torch.Tensor
+    size: int
+
+
+@torch.no_grad()
+def decode(q, k_cache, v_cache, block_tables, seq_lens, *, max_seq_len, window, **options):
+    """One query per sequence, its last token. Takes checked arguments, writes `out` and `lse`; on a GPU it does not wait for the device."""
+    row = torch.arange(q.shape[0], device=q.device)
+    tiles = Tiles(row, row, seq_lens.long() - 1, torch.ones_like(row), 1)
+    span = None if q.is_cpu else min(max_seq_len, window or max_seq_len)
+    attend(tiles, span, q, k_cache, v_cache, block_tables, window=window, **options)
+
+
+@torch.no_grad()
+def prefill(q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, *, max_seq_len, **options):
+    """Any number of queries per sequence, its last tokens; single ones are not padded to a tile."""
+    first = query_start_loc.long()
+    num_queries = first.diff()
+    for size, chosen in ((1, num_queries == 1), (TILE, num_queries > 1)):
+        tiles = torch.where(chosen, (num_queries + size - 1) // size, 0)  # of each sequence
+        sequence = torch.repeat_interleave(tiles)
+        done = size * (torch.arange(len(sequence), device=q.device) - (tiles.cumsum(0) - tiles)[sequence])  # queries before the tile
+        count = (num_queries[sequence] - done).clamp(max=size)
+        position = (seq_lens - num_queries)[sequence] + done
+        attend(Tiles(sequence, first[sequence] + done, position, count, size), None, q, k_cache, v_cache, block_tables, **options)
+
+
+def attend(tiles, span, q, k_cache, v_cache, block_tables, *, scale, window, softcap, k_scale, v_scale, out, lse):
+    """Run all tiles. `span`: an upper bound of the keys that a tile sees, or None to read the exact numbers on the host."""
+    num_tiles, (num_q_heads, head_dim), (block_size, num_kv_heads) = len(tiles.sequence), q.shape[1:], k_cache.shape[1:3]
+    group, dtype, device = num_q_heads // num_kv_heads, torch.promote_types(q.dtype, torch.float32), q.device
+    if num_tiles == 0:
+        return
+    step = torch.minimum(torch.arange(tiles.size, device=device), tiles.count[:, None] - 1)
+    tokens, query_positions = tiles.token[:, None] + step, tiles.position[:, None] + step  # [num_tiles, size]
+    end = (tiles.position + tiles.count).clamp(min=0)  # a tile sees the positions begin <= p < end
+    begin = torch.zeros_like(end) if window is None else (tiles.position - window + 1).clamp(min=0)
+    spans = (end - begin).cpu() if span is None else torch.full((num_tiles,), span)
+    chunk = max(1, min(CHUNK, int(spans.max())))
+    item_tile, item_begin = cut(spans, chunk)
+
+    queries = q[tokens].to(dtype) * (scale if k_scale is None else scale * k_scale)
+    queries = queries.view(num_tiles, tiles.size, num_kv_heads, group, head_dim).permute(0, 2, 3, 1, 4)
+    queries = queries.reshape(num_tiles, num_kv_heads, group * tiles.size, head_dim)
+    nothing = torch.zeros(queries.shape[:3], dtype=dtype, device=device)
+    state = SoftmaxState(nothing - float("inf"), nothing, torch.zeros_like(queries))
+
+    item_bytes = dtype.itemsize * chunk * num_kv_heads * (2 * head_dim + group * tiles.size)
+    at_once = max(1, SLAB_BYTES // item_bytes)
+    for tile, first in zip(item_tile.split(at_once), item_begin.split(at_once), strict=True):
+        touched = slice(int(tile[0]), int(tile[-1]) + 1)
+        tile, first = tile.to(device, non_blocking=True), first.to(device, non_blocking=True)
+        positions = (begin[tile] + first)[:, None] + torch.arange(chunk, device=device)  # [items, chunk]
+        readable = torch.minimum(positions, end[tile, None] - 1).clamp(min=0)
+        blocks = block_tables[tiles.sequence[tile, None], readable // block_size].long()
+        keys, values = (gather(cache, blocks, readable % block_size, dtype) for cache in (k_cache, v_cache))
+
+        scores = queries[tile] @ keys.transpose(-1, -2)  # [items, num_kv_heads, group * size, chunk]
+        if softcap is not None:
+            scores = softcap * torch.tanh(scores / softcap)
+        positions, last = positions[:, None, :], query_positions[tile, :, None]
+        hidden = positions > last if window is None else (positions > last) | (positions <= last - window)  # [items, size, chunk]
+        scores.view(-1, num_kv_heads, group, tiles.size, chunk).masked_fill_(hidden[:, None, None], float("-inf"))
+        merge_rows(state, touched, tile - touched.start, SoftmaxState().update(scores, values))
+
+    def by_token(x):  # [num_tiles, num_kv_heads, group * size, ...] to [num_tiles, size, num_q_heads, ...]
+        return x.unflatten(2, (group, tiles.size)).movedim(3, 1).flatten(2, 3)
+
+    result = by_token(state.output())
+    out[tokens] = (result if v_scale is None else result * v_scale).to(out.dtype)
+    if lse is not None:
+        lse[tokens] = by_token(state.lse()).to(lse.dtype)
+
+
+def cut(spans, chunk):
+    """Cut spans of so many keys into chunks: for each item its span's index and where in the span it begins, both int64."""
+    chunks = (spans + chunk - 1) // chunk
+    index = torch.repeat_interleave(chunks)
+    return index, chunk * (torch.arange(len(index)) - (chunks.cumsum(0) - chunks)[index])
+
+
+def gather(cache, blocks, offsets, dtype):
+    """Return the rows of `cache` at (block, offset) [items, chunk] as `dtype`, head first: [items, num_kv_heads, chunk, head_dim].
+
+    One row is one token's vector for one head. All rows start at multiples of some unit, so a view [rows, head_dim] with that step serves any
+    strides with a single copy.
+    """
+    num_kv_heads, head_dim = cache.shape[2:]
+    block_stride, token_stride, head_stride, _ = cache.stride()
+    unit = gcd(block_stride, token_stride, head_stride) or 1
+    last_row = sum((size - 1) * stride for size, stride in zip(cache.shape[:3], cache.stride(), strict=False)) // unit
+    rows = cache.as_strided((last_row + 1, head_dim), (unit, 1))
+    index = (blocks * block_stride + offsets * token_stride)[:, None, :]  # [items, 1, chunk]
+    index = (index + head_stride * torch.arange(num_kv_heads, device=cache.device)[:, None]) // unit
+    return rows.index_select(0, index.flatten()).view(*index.shape, head_dim).to(dtype)
+
+
+def merge_rows(state, touched, index, parts):
+    """Merge many states into some rows of one, in place: parts[i] into row touched.start + index[i]. SoftmaxState.merge says why it is right."""
+    rows = SoftmaxState(state.m[touched], state.l[touched], state.o[touched])
+    m = rows.m.scatter_reduce(0, index[:, None, None].expand_as(parts.m), parts.m, "amax")
+    (l, o), (parts_l, parts_o) = rows.at_base(m), parts.at_base(m[index])  # noqa: E741
+    state.m[touched] = m
+    state.l[touched] = l.index_add_(0, index, parts_l)
+    state.o[touched] = o.index_add_(0, index, parts_o)
+
+
+@torch.no_grad()
+def write(k, v, k_cache, v_cache, slot_mapping, *, k_scale, v_scale):
+    """Store k and v [num_tokens, num_kv_heads, head_dim] at their slots. A padding row becomes a second copy of a real one: no row is ever picked
+    by value on the host, so that nothing waits for a GPU."""
+    if len(slot_mapping) == 0:
+        return
+    source = torch.where(slot_mapping >= 0, torch.arange(len(slot_mapping), device=k.device), slot_mapping.argmax())
+    slots = slot_mapping[source]
+    at = (slots.clamp(min=0) // k_cache.shape[1], slots.clamp(min=0) % k_cache.shape[1])  # slot 0 keeps its content where all are padding
+    for new, cache, scale in ((k, k_cache, k_scale), (v, v_cache, v_scale)):
+        rows = new[source] if cache.dtype == new.dtype else to_fp8(new[source], scale, cache.dtype)
+        cache[at] = torch.where((slots >= 0)[:, None, None], rows, cache[at])
+
+
+def to_fp8(rows, scale, dtype):
+    """Divide by the scale and round; what is too large for `dtype` becomes its largest number."""
+    limit = torch.finfo(dtype).max
+    return (rows.float() / (1.0 if scale is None else scale)).clamp(-limit, limit).to(dtype)

@@ -1,0 +1,180 @@
+"""Everything that can be wrong with a call, found before anything is computed or written.
+
+The `shapes_*` checks look at what the host knows (ranks, dtypes, devices, strides) and touch no element: they run on every call. The `values_*` checks
+look at lengths, table entries and slots, and wait for the device where those lie on a GPU.
+"""
+
+import math
+
+import torch
+
+from pagedkv.arguments import whole_number
+
+FP8 = torch.float8_e4m3fn
+FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+BLOCK_SIZES = frozenset(2**i for i in range(9))
+HEAD_DIMS = range(16, 257, 8)
+
+
+def shapes_attention(q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, out):
+    """Check the tensors of paged_attention."""
+    if not isinstance(q, torch.Tensor):
+        raise TypeError(f"q must be a tensor [num_tokens, num_q_heads, head_dim], not {type(q).__name__}")
+    device, dtype = q.device, q.dtype
+    _tensor("q", q, 3, "[num_tokens, num_q_heads, head_dim]", FLOATS, device)
+    num_kv_heads, head_dim = _caches(k_cache, v_cache, (dtype, FP8), device)
+    num_tokens, num_q_heads, q_head_dim = q.shape
+    if q_head_dim != head_dim:
+        raise ValueError(f"q must have the caches' head_dim of {head_dim}, not {q_head_dim}")
+    if num_q_heads % num_kv_heads or num_q_heads == 0:
+        raise ValueError(f"q must have a multiple of the {num_kv_heads} KV heads as num_q_heads, not {num_q_heads}")
+    _tensor("block_tables", block_tables, 2, "[num_seqs, max_blocks]", (torch.int32,), device)
+    _tensor("seq_lens", seq_lens, 1, "[num_seqs]", (torch.int32,), device)
+    num_seqs = seq_lens.shape[0]
+    if block_tables.shape[0] != num_seqs:
+        raise ValueError(f"block_tables must have a row for each of the {num_seqs} sequences of seq_lens, not {block_tables.shape[0]}")
+    if block_tables.stride(1) != 1 and block_tables.shape[1] > 1:
+        raise ValueError(f"block_tables must have stride 1 along a row, not {block_tables.stride(1)}")
+    if query_start_loc is None:
+        if num_tokens != num_seqs:
+            raise ValueError(f"q must have one token for each of the {num_seqs} sequences, not {num_tokens}; give query_start_loc where it has more")
+    else:
+        _tensor("query_start_loc", query_start_loc, 1, "[num_seqs + 1]", (torch.int32,), device)
+        if query_start_loc.shape[0] != num_seqs + 1:
+            raise ValueError(f"query_start_loc must have num_seqs + 1 = {num_seqs + 1} entries, not {query_start_loc.shape[0]}")
+        _contiguous("query_start_loc", query_start_loc)
+    _contiguous("seq_lens", seq_lens)
+    if out is not None:
+        _tensor("out", out, 3, "[num_tokens, num_q_heads, head_dim]", (dtype,), device)
+        if out.shape != q.shape:
+            raise ValueError(f"out must have q's shape {list(q.shape)}, not {list(out.shape)}")
+        if out.stride(2) != 1:
+            raise ValueError(f"out must have stride 1 in its last dimension, not {out.stride(2)}")
+
+
+def options_attention(cache_dtype, max_seq_len, scale, window, softcap, k_scale, v_scale):
+    """Check the options that were given."""
+    if max_seq_len is not None:
+        whole_number("max_seq_len", max_seq_len)
+    if scale is not None:
+        _number("scale", scale)
+    if window is not None:
+        whole_number("window", window, minimum=1)
+    if softcap is not None:
+        _number("softcap", softcap, positive=True)
+    scales(cache_dtype, k_scale, v_scale)
+
+
+def values_attention(q, k_cache, block_tables, seq_lens, query_start_loc, max_seq_len, window):
+    """Check lengths, query ranges, and the table entries that will be used."""
+    num_blocks, block_size = k_cache.shape[:2]
+    lengths = seq_lens.long()
+    num_queries = 1
+    if query_start_loc is not None:
+        first, num_queries = query_start_loc.long(), query_start_loc.long().diff()
+        if first[0] != 0 or first[-1] != len(q) or (num_queries < 0).any():
+            raise ValueError(f"query_start_loc must rise from 0 to q's {len(q)} tokens, not be {_few(first)}")
+    capacity = block_tables.shape[1] * block_size
+    if (lengths < 0).any():
+        raise ValueError(f"seq_lens must be at least 0, not {int(lengths.min())}")
+    if (lengths > capacity).any():
+        raise ValueError(f"block_tables has room for {capacity} tokens ({block_tables.shape[1]} blocks of {block_size}), not for {int(lengths.max())}")
+    if (lengths > max_seq_len).any():
+        raise ValueError(f"max_seq_len must be at least the longest of seq_lens, {int(lengths.max())}, not {max_seq_len}")
+    oldest = torch.zeros_like(lengths) if window is None else (lengths - num_queries - window + 1).clamp(min=0)  # position of the first key used
+    block = torch.arange(block_tables.shape[1], device=q.device)
+    used = (block >= oldest[:, None] // block_size) & (block * block_size < lengths[:, None])
+    wrong = (used & ((block_tables < 0) | (block_tables >= num_blocks))).nonzero()
+    if len(wrong):
+        row, column = wrong[0].tolist()
+        raise ValueError(f"block_tables[{row}, {column}] must be a block from 0 to {num_blocks - 1}, not {int(block_tables[row, column])}")
+
+
+def shapes_write(k, v, k_cache, v_cache, slot_mapping, k_scale, v_scale):
+    """Check the arguments of write_kv."""
+    layout = "[num_tokens, num_kv_heads, head_dim]"
+    if not isinstance(k, torch.Tensor):
+        raise TypeError(f"k must be a tensor {layout}, not {type(k).__name__}")
+    device = k.device
+    _tensor("k", k, 3, layout, FLOATS, device)
+    _tensor("v", v, 3, layout, (k.dtype,), device)
+    heads = _caches(k_cache, v_cache, (k.dtype, FP8), device)
+    for name, new in (("k", k), ("v", v)):
+        if new.shape[1:] != heads:
+            raise ValueError(f"{name} must be {layout} with the caches' heads and head_dim {list(heads)}, not {list(new.shape[1:])}")
+    if v.shape[0] != k.shape[0]:
+        raise ValueError(f"v must have k's {k.shape[0]} tokens, not {v.shape[0]}")
+    _tensor("slot_mapping", slot_mapping, 1, "[num_tokens]", (torch.int64,), device)
+    if slot_mapping.shape[0] != k.shape[0]:
+        raise ValueError(f"slot_mapping must have one slot for each of the {k.shape[0]} tokens, not {slot_mapping.shape[0]}")
+    _contiguous("slot_mapping", slot_mapping)
+    scales(k_cache.dtype, k_scale, v_scale)
+
+
+def values_write(k_cache, slot_mapping):
+    """Check the slots."""
+    num_slots = k_cache.shape[0] * k_cache.shape[1]
+    wrong = ((slot_mapping < -1) | (slot_mapping >= num_slots)).nonzero()
+    if len(wrong):
+        at = int(wrong[0])
+        raise ValueError(f"slot_mapping[{at}] must be a slot from 0 to {num_slots - 1}, or -1 for padding, not {int(slot_mapping[at])}")
+
+
+def scales(cache_dtype, k_scale, v_scale):
+    """Check the scales of an FP8 cache: a stored number times the scale is the number that is meant."""
+    for name, value in (("k_scale", k_scale), ("v_scale", v_scale)):
+        if value is not None:
+            if cache_dtype != FP8:
+                raise ValueError(f"{name} is for caches of {_name(FP8)}, not of {_name(cache_dtype)}; leave it out")
+            _number(name, value, positive=True)
+
+
+def _caches(k_cache, v_cache, dtypes, device):
+    """Check both halves of a paged cache and return (num_kv_heads, head_dim)."""
+    _tensor("k_cache", k_cache, 4, "[num_blocks, block_size, num_kv_heads, head_dim]", dtypes, device)
+    _tensor("v_cache", v_cache, 4, "[num_blocks, block_size, num_kv_heads, head_dim]", (k_cache.dtype,), device)
+    shape = k_cache.shape
+    if v_cache.shape != shape:
+        raise ValueError(f"v_cache must have k_cache's shape {list(shape)}, not {list(v_cache.shape)}")
+    if shape[1] not in BLOCK_SIZES:
+        raise ValueError(f"k_cache must have a block size (dimension 1) that is a power of two from 1 to 256, not {shape[1]}")
+    if shape[2] == 0:
+        raise ValueError("k_cache must have at least one KV head (dimension 2), not 0")
+    if shape[3] not in HEAD_DIMS:
+        raise ValueError(f"k_cache must have a head_dim (dimension 3) that is a multiple of 8 from 16 to 256, not {shape[3]}")
+    if k_cache.stride(3) != 1 or v_cache.stride(3) != 1:
+        raise ValueError(f"k_cache and v_cache must have stride 1 in their last dimension, not {k_cache.stride(3)} and {v_cache.stride(3)}")
+    return shape[2:]
+
+
+def _tensor(name, value, rank, layout, dtypes, device):
+    if not isinstance(value, torch.Tensor):
+        raise TypeError(f"{name} must be a tensor {layout}, not {type(value).__name__}")
+    if value.dim() != rank:
+        raise ValueError(f"{name} must be {layout}, not of shape {list(value.shape)}")
+    if value.dtype not in dtypes:
+        raise TypeError(f"{name} must be of {' or '.join(map(_name, dtypes))}, not {_name(value.dtype)}")
+    if value.device != device:
+        raise ValueError(f"{name} must be on the same device as the other tensors, {device}, not on {value.device}")
+
+
+def _contiguous(name, value):
+    if not value.is_contiguous():
+        raise ValueError(f"{name} must be contiguous, not have stride {value.stride(0)}")
+
+
+def _number(name, value, positive=False):
+    allowed = "a finite number above 0" if positive else "a finite number"
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"{name} must be {allowed}, not {value!r}")
+    if not math.isfinite(value) or (positive and value <= 0):
+        raise ValueError(f"{name} must be {allowed}, not {value!r}")
+
+
+def _name(dtype):
+    return str(dtype).removeprefix("torch.")
+
+
+def _few(numbers):
+    text = ", ".join(map(str, numbers[:8].tolist()))
+    return f"[{text}{', …' if len(numbers) > 8 else ''}]"

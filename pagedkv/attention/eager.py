@@ -1,0 +1,82 @@
+"""A call as it runs: check it, pick a backend, allocate the result, launch. `paged` is the front door, `operators` the way in for torch.compile.
+
+Backends are interchangeable modules of three functions, decode, prefill and write, which take checked arguments and fill what they are given.
+"""
+
+from functools import cache
+from importlib.util import find_spec
+from types import SimpleNamespace
+
+import torch
+
+from pagedkv.arguments import one_of
+from pagedkv.attention import batched, checks
+
+BACKENDS = ("auto", "torch", "triton")
+
+
+def attend(q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, max_seq_len, scale, window, softcap, k_scale, v_scale, out, return_lse,
+           backend, validate):  # fmt: skip
+    """`pagedkv.attention.paged.paged_attention`; always returns (out, lse), lse None if it was not asked for."""
+    checks.shapes_attention(q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, out)
+    checks.options_attention(k_cache.dtype, max_seq_len, scale, window, softcap, k_scale, v_scale)
+    run = pick(backend, q)
+    capacity = block_tables.shape[1] * k_cache.shape[1]
+    max_seq_len = capacity if max_seq_len is None else min(max_seq_len, capacity)
+    if validate or q.is_cpu:
+        checks.values_attention(q, k_cache, block_tables, seq_lens, query_start_loc, max_seq_len, window)
+    if q.stride(2) != 1:
+        q = q.contiguous()
+    if out is None:
+        out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
+    lse = torch.empty(q.shape[:2], dtype=torch.float32, device=q.device) if return_lse else None
+    options = dict(max_seq_len=max_seq_len, scale=q.shape[2] ** -0.5 if scale is None else float(scale), window=window, softcap=softcap,
+                   k_scale=k_scale, v_scale=v_scale, out=out, lse=lse)  # fmt: skip
+    if query_start_loc is None:
+        run.decode(q, k_cache, v_cache, block_tables, seq_lens, **options)
+    else:
+        run.prefill(q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, **options)
+    return out, lse
+
+
+def store(k, v, k_cache, v_cache, slot_mapping, k_scale, v_scale, backend):
+    """`pagedkv.attention.paged.write_kv`."""
+    checks.shapes_write(k, v, k_cache, v_cache, slot_mapping, k_scale, v_scale)
+    run = pick(backend, k)
+    if k.is_cpu:
+        checks.values_write(k_cache, slot_mapping)
+    k, v = (x if x.stride(2) == 1 else x.contiguous() for x in (k, v))
+    run.write(k, v, k_cache, v_cache, slot_mapping, k_scale=k_scale, v_scale=v_scale)
+
+
+def pick(backend, x):
+    """Return the backend that runs for `x`: "auto" is Triton's compiled kernels on a GPU, PyTorch everywhere else."""
+    if backend == "auto":
+        compiled = x.is_cuda and x.dtype != torch.float64 and find_triton() and not triton().interpreted
+        return triton() if compiled else batched
+    if one_of("backend", backend, BACKENDS) == "torch":
+        return batched
+    if x.dtype == torch.float64:
+        raise TypeError("backend 'triton' takes float16, bfloat16 and float32, not float64; backend='torch' does")
+    if not find_triton():
+        raise ImportError("backend 'triton' needs Triton, which is not installed here (pip install triton; Linux only); backend='torch' needs nothing")
+    if x.is_cpu and not triton().interpreted:
+        raise RuntimeError("backend 'triton' runs on CPU tensors only in Triton's interpreter: set TRITON_INTERPRET=1 before the kernels are imported")
+    return triton()
+
+
+@cache
+def find_triton():
+    """Whether Triton is installed, without importing it."""
+    return find_spec("triton") is not None
+
+
+@cache
+def triton():
+    """The Triton backend, imported when it is first asked for."""
+    from pagedkv.attention import triton as kernels
+    from pagedkv.attention.triton.decode import decode
+    from pagedkv.attention.triton.prefill import prefill
+    from pagedkv.attention.triton.write import write
+
+    return SimpleNamespace(decode=decode, prefill=prefill, write=write, interpreted=kernels.INTERPRETED)

@@ -1,0 +1,46 @@
+"""Online softmax: three running numbers per query that make one pass over the keys enough.
+
+m is the largest score seen, l the sum of e^(score - m), o the sum of e^(score - m) · value. All three refer to the same m, the base; when m rises,
+l and o are multiplied by e^(old m - new m), which is at most 1, and the base cancels in o / l.
+After Milakov & Gimelshein (arXiv 1805.02867) for (m, l); o follows Rabe & Staats (2112.05682) and FlashAttention (2205.14135).
+"""
+
+import torch
+
+
+class SoftmaxState:
+    """m and l [..., num_queries], o [..., num_queries, head_dim]; `SoftmaxState()` has seen nothing and takes the shape of what comes first."""
+
+    def __init__(self, m=float("-inf"), l=0.0, o=0.0):  # noqa: E741 (l is the paper's name)
+        self.m, self.l, self.o = (torch.as_tensor(x) for x in (m, l, o))
+
+    def update(self, scores, values):
+        """Take in a block: scores [..., num_queries, num_keys] (-inf where masked), values [..., num_keys, head_dim]. Returns itself."""
+        m = scores.amax(-1)
+        weights = torch.exp(scores - finite(m).unsqueeze(-1))  # [..., num_queries, num_keys], all at most 1
+        return self.merge(SoftmaxState(m, weights.sum(-1), weights @ values))
+
+    def merge(self, other):
+        """Take in what `other` has seen; neither the order nor the grouping of merges matters. Returns itself."""
+        m = torch.maximum(self.m, other.m)
+        (l, o), (other_l, other_o) = self.at_base(m), other.at_base(m)  # noqa: E741
+        self.m, self.l, self.o = m, l + other_l, o + other_o
+        return self
+
+    def at_base(self, m):
+        """Return l and o as they are when `m`, at least as large as this state's, is the base."""
+        factor = torch.exp(self.m - finite(m))
+        return self.l * factor, self.o * factor.unsqueeze(-1)
+
+    def output(self):
+        """The attention output o / l [..., num_queries, head_dim]; zeros where nothing was visible."""
+        return self.o / torch.where(self.l == 0, 1.0, self.l).unsqueeze(-1)
+
+    def lse(self):
+        """log(sum of e^score) [..., num_queries], which is what a *normalised* part must carry to be merged; -inf where nothing was visible."""
+        return self.m + torch.log(self.l)
+
+
+def finite(m):
+    """A base to subtract: where only -inf was seen, 0 does, since (-inf) - (-inf) is NaN but e^(-inf - 0) is the 0 that is meant."""
+    return torch.where(m == float("-inf"), 0.0, m)
