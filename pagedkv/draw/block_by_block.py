@@ -1,0 +1,47 @@
+"""One query passing over a sequence's blocks: the scores that it finds in each, and m, l and |o| after each merge."""
+
+from collections.abc import Sequence
+from math import exp
+from typing import NamedTuple
+
+from pagedkv.draw import style
+from pagedkv.draw.canvas import Canvas
+
+CELL, LAST = 48, 130
+
+
+class Step(NamedTuple):
+    """The running numbers after one block; `scores` are those of its valid slots, `o` the length of the unnormalised output."""
+
+    block: int
+    scores: Sequence[float]
+    m: float
+    l: float  # noqa: E741 (the paper's name)
+    o: float
+
+
+def block_by_block(title: str, steps: Sequence[Step], block_size: int) -> Canvas:
+    """One column for each block, and o / l at the end. Over each arrow: the factor by which l and o shrink when m rises."""
+    column = (style.WIDTH - LAST) / len(steps)
+    canvas = Canvas(style.WIDTH, 216)
+    canvas.text(14, 20, title, size=style.TITLE, bold=True)
+    for logical, step in enumerate(steps):
+        x = 14 + column * logical
+        highest = max(step.scores)
+        canvas.text(x, 52, f"logical {logical} → block {step.block}", bold=True)
+        for slot in range(block_size):
+            valid = slot < len(step.scores)
+            fill = style.FREE if not valid else style.REQUESTS[1] if step.scores[slot] == highest == step.m else style.REQUESTS[0]
+            label = f"{step.scores[slot]:.1f}" if valid else "–"
+            canvas.rect(x + slot * CELL, 68, CELL, 30, fill, label=label, stroke=style.MUTED)
+        for row, (name, value) in enumerate((("m", step.m), ("l", step.l), ("|o|", step.o))):
+            canvas.text(x + 4, 124 + 26 * row, f"{name:>3} = {value:.2f}", mono=True)
+        if logical:
+            factor = exp(steps[logical - 1].m - step.m)
+            canvas.line(x - column + 130, 163, x - 12, 163, stroke=style.HIGHLIGHT, arrow=True)
+            canvas.text(x - (column - 118) / 2, 146, f"× {factor:.2f}", anchor="middle", fill=style.HIGHLIGHT)
+    x = style.WIDTH - LAST + 14
+    canvas.line(x - column + 130, 163, x - 12, 163, stroke=style.HIGHLIGHT, arrow=True)
+    canvas.text(x, 137, "output:", bold=True)
+    canvas.text(x, 163, f"|o| / l = {steps[-1].o / steps[-1].l:.2f}")
+    return canvas
