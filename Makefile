@@ -1,0 +1,44 @@
+# Every target first makes the environment (.venv) where it is missing or older than the pins.
+PYTHON ?= python3
+BIN = .venv/bin
+ROOT = $(if $(filter 0,$(shell id -u)),--allow-root)
+
+.PHONY: lab test notebooks figures bench browser lint teach handout
+
+lab: .venv/ready                ## open JupyterLab on the first lesson; without a browser, the address is printed
+	$(BIN)/jupyter lab $(ROOT) notebooks/1_start_here.ipynb
+
+test: .venv/ready               ## unit and property tests, timings by themselves, then every notebook compared with what is stored
+	CI=1 $(BIN)/pytest -n 2 --dist loadfile -m "not browser and not speed"
+	CI=1 $(BIN)/pytest -m speed
+	CI=1 $(BIN)/pytest --nbval --nbval-current-env -n 2 --dist loadfile notebooks
+
+notebooks: .venv/ready          ## execute every notebook in place and derive the learner's editions
+	$(BIN)/python -m pagedkv.quiz.editions
+
+figures: .venv/ready            ## redraw figures/
+	$(BIN)/python -m pagedkv.draw.figures
+
+bench: .venv/ready              ## measure the kernel on a GPU
+	$(BIN)/python -m pagedkv.bench
+
+browser: .venv/ready            ## every notebook in a real browser
+	CI=1 $(BIN)/pytest -m browser
+
+lint: .venv/ready
+	$(BIN)/ruff check .
+
+teach: .venv-teach/ready        ## nbgrader, in an environment of its own
+
+handout:                        ## handout.zip: the committed course without solutions and the tests that give them away
+	git archive --format=zip --prefix=pagedkv/ -o handout.zip HEAD . ':!notebooks/solutions' ':!tests/test_quiz_*'
+
+.venv/ready: requirements.txt pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install -r requirements.txt -e .
+	touch $@
+
+.venv-teach/ready: pyproject.toml
+	$(PYTHON) -m venv .venv-teach
+	.venv-teach/bin/pip install "nbgrader>=0.9.5"
+	touch $@

@@ -1,0 +1,61 @@
+"""The set-up report and the self-test, here and on machines that lack Triton, PyTorch or correct arithmetic."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from pagedkv import environment
+
+ABSENT = "import sys; sys.modules.update(dict.fromkeys({names}))\nimport importlib.metadata as metadata\nfound = metadata.version\n" \
+    "def version(name):\n    if name in {names}:\n        raise metadata.PackageNotFoundError(name)\n    return found(name)\n" \
+    "metadata.version = version\nfrom pagedkv import environment as e\ne.report()\nprint(e.self_test())"
+
+
+def run_without(*names: str) -> str:
+    """What report and self_test print in a process in which these packages cannot be imported."""
+    ran = subprocess.run([sys.executable, "-c", ABSENT.format(names=list(names))], capture_output=True, text=True)
+    assert ran.returncode == 0 and ran.stderr == ""
+    return ran.stdout
+
+
+def test_the_report_names_versions_device_and_backend(capsys):
+    torch = pytest.importorskip("torch")
+    environment.report()
+    rows = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
+    assert list(rows) == ["Python", "NumPy", "PyTorch", "Triton", "device", "backend"]
+    assert rows["PyTorch"] == torch.__version__
+    assert rows["backend"] == ("triton" if torch.cuda.is_available() and rows["Triton"][0].isdigit() else "torch")
+
+
+def test_the_self_test_runs_the_tiny_kernel(capsys):
+    pytest.importorskip("triton")
+    assert environment.self_test() is True
+    assert "Triton's interpreter: the tiny kernel gives the right answer" in capsys.readouterr().out
+
+
+def test_a_wrong_answer_is_said(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    monkeypatch.setattr(environment, "_version", lambda package: "9.9")
+    pytest.importorskip("torch")
+    assert environment.self_test() is False
+    assert "wrong, with triton 9.9" in capsys.readouterr().out
+
+
+def test_the_tiny_kernel_can_fail():
+    pytest.importorskip("triton")
+    other_weights = "import runpy, sys, torch; torch.Tensor.log = torch.Tensor.sqrt; sys.argv[1:] = ['cpu']; "
+    run = [sys.executable, "-c", other_weights + "runpy.run_module('pagedkv.tiny_kernel', run_name='__main__')"]
+    ran = subprocess.run(run, env=os.environ | {"TRITON_INTERPRET": "1"}, capture_output=True, text=True)
+    assert ran.returncode == 1 and ran.stderr == ""
+
+
+def test_without_triton_a_sentence_says_what_is_missing():
+    said = run_without("triton")
+    assert said.count(environment.NO_TRITON) == 2 and "backend  torch" in said
+
+
+def test_without_torch_a_sentence_says_what_is_missing():
+    said = run_without("torch", "triton")
+    assert said.count(environment.NO_TORCH) == 2 and "none, without PyTorch" in said
