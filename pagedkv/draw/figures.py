@@ -32,8 +32,8 @@ def internal_fragmentation() -> tuple[Canvas, str]:
     idle = max_seq_len - prompt - output
     alt = (
         f"Figure 2. One reservation of {max_seq_len:,} slots at three moments. After the prompt {prompt} slots hold tokens and {output} "
-        f"are reserved for later; half-way {prompt + output // 2} hold tokens; at the end {prompt + output} do. At all three, {idle:,} slots, "
-        f"{100 * idle / max_seq_len:.1f} %, are internal waste that no token will ever fill."
+        f"are reserved for later; half-way {prompt + output // 2} hold tokens; at the end {prompt + output} do. At all three, {idle:,} "
+        f"slots, {100 * idle / max_seq_len:.1f} %, are internal waste that no token will ever fill."
     )
     return life_of_a_reservation(prompt, output, max_seq_len), alt
 

@@ -10,20 +10,22 @@ from pagedkv.draw.strip import Piece, draw_strip
 LEFT, WIDTH, BAR = 20, style.WIDTH - 40, 26
 
 
-def arena_pieces(arena, extents: Mapping[object, object], show: Callable[[int], str] = str) -> list[Piece]:
-    """The pieces of `arena` in address order; `extents` maps a name to what `allocate` returned, and `show(size)` writes a size.
+def arena_pieces(arena, extents: Mapping[int, object], show: Callable[[int], str] = str, wasted: bool = True) -> list[Piece]:
+    """The pieces of `arena` in address order; `extents` maps a request's number to what `allocate` returned.
 
-    What an allocator rounds up serves nobody, so it has the colour of a hole.
+    `show(size)` writes a size. Holes have the colour of external waste, or with `wasted` false, while any request still fits, of free
+    memory. What the allocator rounded up is always waste.
     """
-    colour = style.STATES["external"]
+    waste = style.STATES["external"]
+    colour = waste if wasted else (style.FREE, None)
     pieces = [(hole.start, Piece(hole.size, *colour, show(hole.size), f"hole: {show(hole.size)}")) for hole in arena.holes()]
-    for order, (name, extent) in enumerate(extents.items()):
-        fill = style.request_colour(name if isinstance(name, int) else order)
-        pieces.append((extent.start, Piece(extent.requested, fill, None, f"{name}", f"{name}: {show(extent.requested)}")))
+    for number, extent in extents.items():
+        tip = f"request {number}: {show(extent.requested)}"
+        pieces.append((extent.start, Piece(extent.requested, style.request_colour(number), None, f"r{number}", tip)))
         rounding = extent.size - extent.requested
         if rounding:
-            tip = f"rounding of {name}: {show(rounding)}"
-            pieces.append((extent.start + extent.requested, Piece(rounding, *colour, None, tip)))
+            tip = f"rounding of request {number}: {show(rounding)}"
+            pieces.append((extent.start + extent.requested, Piece(rounding, *waste, None, tip)))
     return [piece for _, piece in sorted(pieces, key=itemgetter(0))]
 
 
@@ -43,7 +45,7 @@ def draw_hole_bars(canvas: Canvas, y, sizes: list[int], wanted: int, show: Calla
     return y + BAR
 
 
-def fragmented_arena(arena, extents: Mapping[object, object], wanted: int, show: Callable[[int], str] = str) -> Canvas:
+def fragmented_arena(arena, extents: Mapping[int, object], wanted: int, show: Callable[[int], str] = str) -> Canvas:
     """The arena as a strip, its holes as bars in address order, and the line that the largest hole would have to reach."""
     sizes = [hole.size for hole in arena.holes()]
     canvas = Canvas(style.WIDTH, 200 + (len(sizes) + 1) * (BAR + 8))

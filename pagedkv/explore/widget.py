@@ -43,10 +43,11 @@ def button(label: str, action: Callable[[], None], tip: str = ""):
     return widget
 
 
-def explore(picture: Callable[..., str], buttons: Sequence = (), **controls) -> ipywidgets.VBox:
-    """`controls` and `buttons` above the SVG that `picture(**values)` returns, drawn now and whenever a value changes.
+def explore(picture: Callable[..., str], buttons: Sequence = (), inputs: Sequence = (), **controls) -> ipywidgets.VBox:
+    """Controls and buttons above the SVG that `picture(**values)` returns, drawn now and whenever a value changes.
 
-    Each control, or `State`, is named for the parameter of `picture` that its value becomes.
+    Each of `controls`, a widget or a `State`, is named for the parameter of `picture` that its value becomes. `inputs` are further
+    controls that only the buttons read.
     """
     pane = ipywidgets.HTML()
 
@@ -63,6 +64,6 @@ def explore(picture: Callable[..., str], buttons: Sequence = (), **controls) -> 
     for control in controls.values():
         control.observe(redraw, "value")
     redraw()
-    shown = [control for control in controls.values() if isinstance(control, ipywidgets.Widget)]
+    shown = [control for control in (*controls.values(), *inputs) if isinstance(control, ipywidgets.Widget)]
     wrap = {"display": "flex", "flex_flow": "row wrap"}
     return ipywidgets.VBox([ipywidgets.Box(shown, layout=wrap), ipywidgets.Box(list(buttons), layout=wrap), pane])

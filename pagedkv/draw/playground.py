@@ -1,0 +1,37 @@
+"""A small arena, slot by slot, with its holes as bars: what `arena_playground` shows."""
+
+from collections.abc import Mapping
+
+from pagedkv.draw import style
+from pagedkv.draw.canvas import Canvas
+from pagedkv.draw.holes import arena_pieces
+from pagedkv.draw.memory_map import draw_memory_map
+
+ROW, LEFT, WIDTH = 32, 56, style.WIDTH - 76
+
+
+def playground(arena, extents: Mapping[int, object], title: str, error=None) -> Canvas:
+    """`title` says what happened last; `error` is the OutOfMemory of an allocation that just failed."""
+    refused = error.requested if error else None
+    rows, holes = -(-arena.capacity // ROW), arena.holes()
+    canvas = Canvas(style.WIDTH, 232 + rows * 45)
+    canvas.text(20, 26, title, size=style.TITLE, bold=True, fill=style.HIGHLIGHT if refused else style.INK)
+    held = sum(extent.requested for extent in extents.values())
+    lost = arena.capacity - arena.total_free - held
+    facts = f"{held} slots asked for" + (f" + {lost} lost to rounding" if lost else "") + f" + {arena.total_free} free = {arena.capacity}"
+    canvas.text(20, 56, str(error) if error else facts)
+    pieces = arena_pieces(arena, extents, wasted=refused is not None)
+    bottom = draw_memory_map(canvas, LEFT, 84, WIDTH, pieces, ROW, row_height=40, cells=True)
+
+    y, x, scale = bottom + 58, LEFT, WIDTH / arena.capacity
+    many = "1 hole" if len(holes) == 1 else f"{len(holes)} holes"
+    canvas.text(20, bottom + 30, f"{many}, the largest of {arena.largest_hole} slots" if holes else "no holes")
+    for hole in sorted(holes, key=lambda hole: -hole.size):
+        fill, hatch = style.STATES["external"] if refused else (style.FREE, None)
+        label = hole.size if hole.size * scale > 30 else None
+        canvas.rect(x, y, hole.size * scale, 30, fill, hatch=hatch, label=label, tip=f"slots {hole.start} to {hole.start + hole.size - 1}")
+        x += hole.size * scale
+    if refused:
+        size = min(refused, arena.capacity) * scale
+        canvas.rect(LEFT, y + 36, size, 30, style.BACKGROUND, stroke=style.HIGHLIGHT, line=2.5, dash=True, label=f"{refused} wanted")
+    return canvas

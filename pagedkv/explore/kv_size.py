@@ -1,0 +1,29 @@
+"""The KV size calculator: model, numbers, length and batch become bytes."""
+
+from dataclasses import replace
+
+from pagedkv.draw import kv_size as draw
+from pagedkv.explore import widget
+from pagedkv.sizing import MODELS
+
+NUMBERS = {"fp16 or bf16": 2, "fp8": 1, "fp32": 4}
+
+
+def picture(model: str = "opt-13b", num_tokens: int = 2048, batch: int = 7, dtype_bytes: int = 2) -> str:
+    """The bytes of `batch` sequences of `num_tokens` tokens, as an SVG."""
+    shape = replace(MODELS[model], dtype_bytes=dtype_bytes)
+    total = draw.in_words(shape.bytes_per_token * num_tokens * batch)
+    alt = f"{model} needs {shape.bytes_per_token:,} bytes a token. {batch} sequences of {num_tokens} tokens take {total}."
+    return draw.kv_size(model, shape, num_tokens, batch).svg(alt)
+
+
+def explorer():
+    """The widget."""
+    powers = [2**i for i in range(18)]
+    return widget.explore(
+        picture,
+        model=widget.choice("Model", list(MODELS), "opt-13b"),
+        dtype_bytes=widget.choice("Numbers", list(NUMBERS.items()), 2),
+        num_tokens=widget.steps("Tokens a sequence", [(f"{n:,}", n) for n in powers], 2048),
+        batch=widget.steps("Sequences", [(f"{n:,}", n) for n in (1, 2, 4, 7, 8, 16, 32, 64, 128, 256)], 7),
+    )
