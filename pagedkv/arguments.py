@@ -1,6 +1,8 @@
 """One sentence for every bad argument: its name, what it was, and what is allowed."""
 
 from collections.abc import Collection
+from math import inf, isfinite
+from numbers import Real
 from operator import index
 
 
@@ -14,6 +16,22 @@ def whole_number(name: str, value, minimum: int = 0, maximum: int | None = None)
     if number is None:
         raise TypeError(f"{name} must be {allowed}, not {value!r}")
     if number < minimum or (maximum is not None and number > maximum):
+        raise ValueError(f"{name} must be {allowed}, not {number}")
+    return number
+
+
+def finite_number(name: str, value, minimum: float = -inf, maximum: float = inf, above: bool = False) -> float:
+    """Return `value` as a float in [minimum, maximum], or above minimum. Raises TypeError for bools and strings, ValueError for NaN,
+    infinities and numbers out of range."""
+    allowed = "a finite number" + ("" if minimum == -inf else f" {'above' if above else 'of at least'} {minimum:g}")
+    allowed += "" if maximum == inf else f" and at most {maximum:g}"
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be {allowed}, not {value!r}")
+    try:
+        number = float(value)
+    except OverflowError:  # an int beyond every float
+        number = inf
+    if not isfinite(number) or not minimum <= number <= maximum or (above and number == minimum):
         raise ValueError(f"{name} must be {allowed}, not {number}")
     return number
 

@@ -1,0 +1,165 @@
+"""A serving engine's memory, simulated: requests queue, are admitted first come first served, grow by a token a step, and leave.
+
+One step is one token for each running request; the prefill, which stores the whole prompt, is a step of its own. A request ends when
+prompt and output are stored (an engine can spare itself the K/V of the very last token; here it counts). At each step running requests
+grow first, in the order of admission. If one cannot, the latest admitted is preempted: its memory is freed, it goes back to the head of
+the queue with what it has generated as part of its prompt (recomputation), and nothing is admitted in that step.
+
+    timeline = simulate(sample_requests("azure-conv", 300), MaxLength(Arena(15728)), 15728)
+    timeline.shares()                  # {"token_states": ..., "reserved": ..., "internal": ..., "external": ...}
+    timeline.step, .token_states, ...  # arrays, one entry per step (see timeline.Timeline)
+    timeline.snapshot(step)            # the memory map: list of Piece(request_id, start, tokens, reserved, internal, rounding)
+    timeline.refused                   # {request_id: why it can never fit}
+"""
+
+import math
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import replace
+
+from tqdm import tqdm
+
+from pagedkv.arena import MAX_SLOTS, OutOfMemory
+from pagedkv.arguments import finite_number, whole_number
+from pagedkv.block_pool import OutOfBlocks
+from pagedkv.policies import Policy
+from pagedkv.timeline import Log, Stay, Timeline
+from pagedkv.workload import Request
+
+
+def simulate(requests: Iterable[Request], policy: Policy, capacity: int, *, step_s: float = 0.04, progress: bool = False) -> Timeline:
+    """Serve `requests`, which are in order of arrival, with `policy` on `capacity` token slots, one step every `step_s` seconds.
+
+    A request that can never fit is refused when it arrives, with the reason in Timeline.refused; the others go on. Raises ValueError
+    when that leaves none. It advances from event to event: `Policy.grow_all` says how many steps of mere growth lie ahead.
+    """
+    requests = list(requests)
+    policy_slots = whole_number("policy.slots", policy.slots, 1)
+    capacity = whole_number("capacity", capacity, policy_slots, MAX_SLOTS)
+    step_s = finite_number("step_s", step_s, 0, above=True)
+    if policy.held:
+        raise ValueError(f"policy must hold no request at the start, not {sorted(policy.held)}")
+    log = Log()
+    arrivals = _arrivals(requests, policy, step_s, log)
+    bar = tqdm(total=len(arrivals), unit=" requests", disable=not progress)
+    run = _Run(policy, log)
+    point = idle_steps = 0
+    while True:
+        while arrivals and arrivals[0][0] <= point + idle_steps:
+            run.waiting.append(arrivals.popleft()[1])
+        if not run.running and not run.waiting:
+            if not arrivals:
+                break
+            gap = arrivals[0][0] - point - idle_steps
+            log.gaps.append((point, gap))
+            idle_steps += gap - 1
+            point += 1
+            continue
+        preempted = run.grow(point)
+        if not preempted or not run.running:
+            run.admit(point)
+        if not run.running:
+            continue
+        event = min(stay.stop for stay in run.running.values())
+        if preempted and run.waiting:
+            event = point + 1
+        elif arrivals and not run.waiting:
+            event = min(event, arrivals[0][0] - idle_steps)
+        point += policy.grow_all(event - point - 1) + 1
+        bar.update(run.release(point))
+    bar.close()
+    return Timeline(log, point, capacity, policy.block_size)
+
+
+class _Run:
+    """The queue and the running requests, with the verbs that change them at one point."""
+
+    def __init__(self, policy: Policy, log: Log):
+        self.policy, self.log = policy, log
+        self.waiting: deque[Request] = deque()
+        self.running: dict[int, Stay] = {}  # request_id -> its stay, in order of admission
+
+    def grow(self, point: int) -> bool:
+        """One more token for each running request. Returns whether one was preempted for it."""
+        if self.policy.grow_all(1):
+            return False
+        num_preempted, copied = len(self.log.preempted), self.policy.copied_tokens
+        for request_id, stay in list(self.running.items()):
+            while request_id in self.running:
+                try:
+                    self.policy.grow(stay.request)
+                except (OutOfMemory, OutOfBlocks):
+                    self._preempt_latest(point)
+                else:
+                    self._follow(stay, point)
+                    break
+        if self.policy.copied_tokens > copied:
+            self.log.copies.append((point, self.policy.copied_tokens - copied))
+        return len(self.log.preempted) > num_preempted
+
+    def admit(self, point: int) -> None:
+        """Admit from the head of the queue as long as the head fits. With nothing running, a head that does not fit never will."""
+        while self.waiting:
+            request = self.waiting[0]
+            try:
+                self.policy.admit(request)
+            except (OutOfMemory, OutOfBlocks) as error:
+                if self.running:
+                    return
+                self.log.refused[request.request_id] = f"request {request.request_id} does not fit an idle pool: {error}"
+            else:
+                self._stay(request, point, point + request.output_tokens + 1, request.prompt_tokens)
+            self.waiting.popleft()
+            self.log.left_queue.append(point)
+
+    def release(self, point: int) -> int:
+        """Let go of the requests whose last step was the one before `point`; return how many."""
+        done = [stay for stay in self.running.values() if stay.stop == point]
+        for stay in done:
+            self.policy.release(stay.request)
+            del self.running[stay.request.request_id]
+            self.log.finished[stay.request.request_id] = point - 1
+        return len(done)
+
+    def _preempt_latest(self, point: int) -> None:
+        _, stay = self.running.popitem()
+        self.policy.release(stay.request)
+        stay.stop = point
+        request, stored = stay.request, stay.tokens + point - 1 - stay.start
+        self.waiting.appendleft(replace(request, prompt_tokens=stored, output_tokens=request.total_tokens - stored))
+        self.log.preempted.append(point)
+
+    def _follow(self, stay: Stay, point: int) -> None:
+        """If growth moved the request to another extent, its stay ends and a new one begins."""
+        if self.policy.block_size is None and self.policy.held[stay.request.request_id] != stay.extent:
+            self._stay(stay.request, point, stay.stop, stay.tokens + point - stay.start)
+            stay.stop = point
+
+    def _stay(self, request: Request, start: int, stop: int, tokens: int) -> None:
+        extent = self.policy.held[request.request_id] if self.policy.block_size is None else None
+        stay = Stay(request, start, stop, tokens, extent)
+        self.running[request.request_id] = stay
+        self.log.stays.append(stay)
+
+
+def _arrivals(requests: list[Request], policy: Policy, step_s: float, log: Log) -> deque[tuple[int, Request]]:
+    """The requests that can be served, with the step before which each arrives; the others are refused in the log."""
+    arrivals, seen, last_s = deque(), set(), 0.0
+    for request in requests:
+        if not isinstance(request, Request):
+            raise TypeError(f"requests must hold Request objects, not {request!r}")
+        if request.request_id in seen:
+            raise ValueError(f"requests must have different ids, not {request.request_id} twice")
+        if request.arrival_s < last_s:
+            raise ValueError(f"requests must be in order of arrival: request {request.request_id} arrives before the one before it")
+        seen.add(request.request_id)
+        last_s = request.arrival_s
+        if reason := policy.refusal(request):
+            log.refused[request.request_id] = reason
+        else:
+            arrivals.append((math.ceil(request.arrival_s / step_s - 1e-9), request))
+    if not arrivals:
+        first = next(iter(log.refused.values()), "there is none")
+        raise ValueError(f"requests must hold one that fits the policy's {policy.slots} slots: {first}")
+    log.arrival_steps = [step for step, _ in arrivals]
+    return arrivals

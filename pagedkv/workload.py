@@ -1,0 +1,142 @@
+"""Requests: when they arrive, how long their prompt is, how long their answer gets.
+
+Lengths come from tables of real traffic (lengths.json, with sources), drawn by inverse CDF: a uniform number picks a cumulative
+share, and the table says which length stands there. Or they come from a trace file that the learner has.
+"""
+
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+
+from pagedkv.arguments import finite_number, one_of, whole_number
+
+WORKLOADS = ("paper-sharegpt", "paper-alpaca", "azure-conv", "azure-code", "sharegpt", "mooncake-conv", "mooncake-synthetic")
+MAX_REQUESTS = 10**7
+MAX_TOKENS = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request. It arrives `arrival_s` seconds after the start; nobody but the oracle knows `output_tokens` before it ends."""
+
+    request_id: int
+    arrival_s: float
+    prompt_tokens: int
+    output_tokens: int
+
+    def __post_init__(self):
+        whole_number("request_id", self.request_id)
+        whole_number("prompt_tokens", self.prompt_tokens, 1, MAX_TOKENS)
+        whole_number("output_tokens", self.output_tokens, 0, MAX_TOKENS)
+        finite_number("arrival_s", self.arrival_s, 0)
+
+    @property
+    def total_tokens(self) -> int:
+        return self.prompt_tokens + self.output_tokens
+
+
+def sample_requests(name: str, n: int, rate: float | None = None, seed: int = 0) -> list[Request]:
+    """Draw `n` requests from workload `name`: Poisson arrivals at `rate` requests per second, or all waiting at t = 0 without a rate.
+
+    Prompt and output lengths are drawn independently, so the correlation of "mooncake-synthetic" (Spearman -0.52) is not kept.
+    """
+    one_of("name", name, WORKLOADS)
+    n = whole_number("n", n, 1, MAX_REQUESTS)
+    if rate is not None:
+        finite_number("rate", rate, 0, above=True)
+    rng = np.random.default_rng(whole_number("seed", seed))
+    table = length_table(name)
+    prompts, outputs = (_draw(rng, table[part], n) for part in ("prompt", "output"))
+    if longest := table.get("max_total"):
+        prompts = np.minimum(prompts, longest - 1)
+        outputs = np.minimum(outputs, longest - prompts)
+    arrivals = np.zeros(n) if rate is None else np.cumsum(rng.exponential(1 / rate, n))
+    return [Request(i, *row) for i, row in enumerate(zip(arrivals.tolist(), prompts.tolist(), outputs.tolist(), strict=True))]
+
+
+def length_table(name: str) -> dict:
+    """The shipped table of one workload: its source, and the prompts' and the outputs' mean and quantiles or gamma shape."""
+    return _tables()[one_of("name", name, WORKLOADS)]
+
+
+def load_trace(path) -> list[Request]:
+    """Read an Azure LLM inference CSV (TIMESTAMP, ContextTokens, GeneratedTokens) or a Mooncake JSONL (timestamp in ms, input_length,
+    output_length). Arrivals count from the first line. Raises ValueError with the line number for anything that is not a request,
+    and for lines out of time order.
+    """
+    path = Path(path)
+    with path.open(encoding="utf-8-sig", errors="replace") as file:
+        lines = [(number, line.strip()) for number, line in enumerate(file, 1) if line.strip()]
+    if not lines:
+        raise ValueError(f"path names {path}, which is empty; it must be an Azure CSV or a Mooncake JSONL trace")
+    requests, first_s, last_s = [], None, -math.inf
+    for number, read in _rows(path, lines):
+        try:
+            seconds, prompt_tokens, output_tokens = read()
+            finite_number("the time", seconds)
+            if seconds < last_s:
+                raise ValueError(f"the time goes back by {last_s - seconds:g} s; lines must be in time order")
+            first_s = seconds if first_s is None else first_s
+            requests.append(Request(len(requests), seconds - first_s, prompt_tokens, output_tokens))
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{path}, line {number}: {error}") from None
+        last_s = seconds
+    if not requests:
+        raise ValueError(f"path names {path}, which has a header but no request")
+    return requests
+
+
+@cache
+def _tables() -> dict:
+    return json.loads(files("pagedkv").joinpath("lengths.json").read_text(encoding="utf-8"))
+
+
+def _draw(rng: np.random.Generator, part: dict, n: int) -> np.ndarray:
+    """`n` lengths of at least one token."""
+    if "shape" in part:
+        lengths = rng.gamma(part["shape"], part["mean"] / part["shape"], n)
+    else:
+        lengths = np.interp(rng.random(n), _tables()["p"], part["quantiles"])
+    return np.maximum(np.rint(lengths).astype(np.int64), 1)
+
+
+def _rows(path: Path, lines: list[tuple[int, str]]) -> Iterator:
+    """Pairs of a line number and a function that reads that line as (seconds, prompt tokens, output tokens) or raises."""
+    if lines[0][1].startswith("{"):
+        return ((number, lambda line=line: _mooncake(line)) for number, line in lines)
+    header = [name.strip() for name in lines[0][1].split(",")]
+    columns = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
+    if missing := [name for name in columns if name not in header]:
+        raise ValueError(f"{path}, line {lines[0][0]}: the header must name {', '.join(columns)}; {missing[0]} is missing")
+    places = [header.index(name) for name in columns]
+    return ((number, lambda line=line: _azure(line, places, len(header))) for number, line in lines[1:])
+
+
+def _azure(line: str, places: list[int], width: int) -> tuple[float, int, int]:
+    cells = line.split(",")
+    if len(cells) != width:
+        raise ValueError(f"{len(cells)} columns, the header has {width}")
+    time, prompt, output = (cells[place].strip() for place in places)
+    for name, value in (("ContextTokens", prompt), ("GeneratedTokens", output)):
+        if not (value.isascii() and value.isdigit()):
+            raise ValueError(f"{name} must be a whole number, not {value!r}")
+    # Without a zone, timestamp() would follow the local clock and its daylight saving time.
+    return (datetime.fromisoformat(time + "+00:00").timestamp()), int(prompt), int(output)
+
+
+def _mooncake(line: str) -> tuple[float, int, int]:
+    try:
+        row = json.loads(line)
+        time, prompt, output = row["timestamp"], row["input_length"], row["output_length"]
+    except (json.JSONDecodeError, TypeError):
+        raise ValueError(f"must be a JSON object, not {line[:60]!r}") from None
+    except KeyError as error:
+        raise ValueError(f"{error} is missing; a line must have timestamp, input_length and output_length") from None
+    return finite_number("timestamp", time) / 1000, whole_number("input_length", prompt, 1), whole_number("output_length", output)
