@@ -1,0 +1,74 @@
+"""`python -m pagedkv.bench`: the whole grid, one case (--case d) or one shape (--shape 64x2048,32/8,128,16)."""
+
+import argparse
+import sys
+from pathlib import Path
+
+import torch
+
+from pagedkv.bench import report
+from pagedkv.bench.accuracy import accuracy
+from pagedkv.bench.cases import GRID, HELD_OUT, Case, named, parse, shrunk
+from pagedkv.bench.ladder import LADDER_CASES, ladder
+from pagedkv.bench.peers import PEERS, has_flashinfer, ours, sdpa
+from pagedkv.bench.run import measure_case
+
+
+def main(arguments: list[str] | None = None) -> dict:
+    """Measure what the arguments ask for, print the tables and return the record that `--out` writes."""
+    options = _parser().parse_args(arguments)
+    device = torch.device(options.device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    cases = [named(name) for name in options.case] + [parse(text) for text in options.shape]
+    cases = cases or list((GRID | HELD_OUT).values())
+    command = " ".join(["python -m pagedkv.bench", *(sys.argv[1:] if arguments is None else arguments)])
+    record = {"provenance": report.provenance(device, command)}
+    record |= _on_gpu(cases, device, options) if device.type == "cuda" else _on_cpu(cases, device, options)
+    if options.out:
+        report.write(options.out, record)
+        print(f"written: {options.out}")
+    return record
+
+
+def _on_gpu(cases: list[Case], device: torch.device, options) -> dict:
+    from pagedkv.bench.ceilings import Ceilings
+
+    facts = report.provenance(device, "")
+    print(f"{facts['gpu']}, driver {facts['driver']}, torch {facts['torch']}, Triton {facts['triton']}")
+    print(f"FlashInfer {facts['flashinfer-python']}" if has_flashinfer() else "FlashInfer is not installed: its columns stay empty")
+    ceilings = Ceilings(device, options.runs)
+    records = []
+    for case in cases:
+        everyone = {report.OURS: ours("triton")} | PEERS
+        if case.name in LADDER_CASES and not options.no_ladder:
+            everyone |= ladder()
+        records.append(measure_case(case, everyone, device, options.runs, ceilings))
+        print(report.row(records[-1]), flush=True)
+        torch.cuda.empty_cache()
+    summary = report.summary(records)
+    print(summary)
+    return {"summary": summary, "cases": records, "ceilings": ceilings.asdict(), "accuracy": accuracy(device)}
+
+
+def _on_cpu(cases: list[Case], device: torch.device, options) -> dict:
+    print("No CUDA device: the torch backend on small versions of the cases, as a ratio to attention on contiguous K and V")
+    everyone = {report.OURS: ours("torch"), report.SDPA: sdpa}
+    records = []
+    for case in cases:
+        records.append(measure_case(shrunk(case), everyone, device, options.runs))
+        print(report.row(records[-1]), flush=True)
+    return {"summary": report.summary(records), "cases": records, "accuracy": accuracy(device)}
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m pagedkv.bench", description=__doc__)
+    parser.add_argument("--case", action="append", default=[], metavar="NAME", help=f"one of {', '.join(GRID | HELD_OUT)}; may be repeated")
+    parser.add_argument("--shape", action="append", default=[], metavar="SHAPE", help="BATCHxLENGTH,QHEADS/KVHEADS,HEADDIM,BLOCKSIZE")
+    parser.add_argument("--runs", type=int, default=3, help="runs; the median of them is reported (default 3)")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write the record there as JSON")
+    parser.add_argument("--no-ladder", action="store_true", help="leave the ladder's rungs out")
+    parser.add_argument("--device", help="cuda or cpu; the GPU if there is one")
+    return parser
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+"""Tables for the screen and the JSON file: what was measured, on what, when and with which command."""
+
+import json
+import platform
+import subprocess
+import sys
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from math import exp, log
+from pathlib import Path
+
+import torch
+
+from pagedkv.bench.cases import MAIN
+
+OURS, SDPA = "pagedkv", "SDPA, contiguous"
+
+
+def provenance(device: torch.device, command: str) -> dict:
+    """GPU, driver and library versions, date (UTC) and the command, for the record."""
+    facts = {"command": command, "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"), "python": platform.python_version()}
+    facts |= {name: _version(name) for name in ("torch", "triton", "flashinfer-python")}
+    if device.type == "cuda":
+        properties = torch.cuda.get_device_properties(device)
+        driver = subprocess.run(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"], capture_output=True, text=True)
+        facts |= {
+            "gpu": properties.name,
+            "multiprocessors": properties.multi_processor_count,
+            "l2_bytes": properties.L2_cache_size,
+            "driver": driver.stdout.split("\n")[0].strip(),
+            "cuda": torch.version.cuda,
+        }
+    return facts | {"argv": sys.argv[1:]}
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def row(record: dict) -> str:
+    """One case: a line for each implementation, the fastest first."""
+    lines = [f"{record['case']}: {record['shape']}" + (f"   ceiling {record['ceiling_us']:.1f} µs" if "ceiling_us" in record else "")]
+    ours = record["results"].get(OURS, {}).get("us")
+    for name, timing in sorted(record["results"].items(), key=lambda item: item[1]["us"]):
+        parts = [f"    {name:<27}{timing['us']:>10.1f} µs ±{timing['spread']:>5.1%}{timing['gb_s']:>8.4g} GB/s"]
+        parts += [f"{timing['share']:>7.1%}"] if "share" in timing else []
+        parts += [f"{timing['tflop_s']:>7.3g} TFLOP/s"] if "tflop_s" in timing else []
+        parts += [f"  {timing['us'] / ours:>6.2f} × ours"] if ours else []
+        parts += [f"  host {timing['host_us']:.0f}, replay {timing['replay_us']:.1f} µs"] if timing.get("host_us") else []
+        lines.append("".join(parts) + f"  error {timing['error']:.1e}")
+    lines += [f"    {name:<27}  left out: {reason}" for name, reason in record["left_out"].items()]
+    return "\n".join(lines)
+
+
+def mean_ratio(records: list[dict], peer: str, only: tuple[str, ...] | None = MAIN) -> float | None:
+    """Geometric mean over the cases of how many times faster than `peer` ours is; `peer` is a prefix, its better variant counts."""
+    logs = []
+    for record in records:
+        ours = record["results"].get(OURS)
+        peers = [timing["us"] for name, timing in record["results"].items() if name.startswith(peer)]
+        if ours and peers and (only is None or record["case"] in only):
+            logs.append(log(min(peers) / ours["us"]))
+    return exp(sum(logs) / len(logs)) if logs else None
+
+
+def summary(records: list[dict]) -> dict:
+    """The figures that a reader asks for first; None where a part of them was not measured."""
+    by_name = {record["case"]: record for record in records}
+
+    def gain(eight: str, sixteen: str) -> float | None:
+        pair = [by_name.get(name, {}).get("results", {}).get(OURS, {}).get("us") for name in (eight, sixteen)]
+        return pair[1] / pair[0] if all(pair) else None
+
+    return {
+        "times_faster_than_flashinfer": mean_ratio(records, "FlashInfer"),
+        "times_faster_than_contiguous_sdpa": mean_ratio([r for r in records if r["kind"] == "decode"], SDPA, None),
+        "fp8_tokens_per_s_over_bf16": {"d": gain("d8", "d"), "e": gain("e8", "e")},
+    }
+
+
+def write(path: Path, record: dict) -> None:
+    """The record as JSON, numbers rounded to five digits."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(_rounded(record), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _rounded(value):
+    if isinstance(value, float):
+        return float(f"{value:.5g}")
+    if isinstance(value, dict):
+        return {key: _rounded(item) for key, item in value.items()}
+    return [_rounded(item) for item in value] if isinstance(value, list | tuple) else value

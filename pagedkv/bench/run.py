@@ -1,0 +1,81 @@
+"""Measure one case: draw its tensors, hold every implementation's output against float64, then time those that are right."""
+
+import time
+from collections.abc import Callable
+
+import torch
+
+from pagedkv.bench.cases import Case
+from pagedkv.bench.data import WRONG, Data, error, make, reference
+from pagedkv.bench.peers import Unsupported
+from pagedkv.bench.timing import Timing, measure
+
+HOST_TIMED = ("pagedkv", "FlashInfer")  # by the start of the name: the rest run under wrappers that would be counted
+
+
+def measure_case(case: Case, implementations: dict[str, Callable], device: torch.device, runs: int, ceilings=None) -> dict:
+    """Time each of `implementations` (name -> prepare(data)) on one set of tensors. The result is ready for JSON.
+
+    `results` holds what was timed, `left_out` the reason for each implementation that was not: it does not serve the case, or its output
+    is further than `WRONG` from float64. With `ceilings`, shares of the read ceiling (for writes: of the copy ceiling) are added.
+    """
+    started = time.perf_counter()
+    data = make(case, device)
+    expected = _written(data) if case.kind == "write" else reference(data, 0)
+    record = {"case": case.name, "shape": case.shape, "kind": _kind(case), "bytes": case.bytes, "copies": data.copies}
+    if case.kind != "write":
+        record |= {"flops": case.flops, "batch": len(case.lengths), "tokens": sum(case.lengths), "longest": max(case.lengths)}
+    if ceilings:
+        kind = "copy" if case.kind == "write" else "read"
+        record["ceiling_us"] = getattr(ceilings, f"{kind}_us")(case.bytes)
+    results, left_out = {}, {}
+    for name, prepare in implementations.items():
+        try:
+            call = prepare(data)
+            distance = _distance(call, data, expected)
+        except Unsupported as reason:
+            left_out[name] = str(reason)
+            continue
+        except Exception as reason:  # a peer that breaks on a shape is reported; it does not end the run
+            left_out[name] = f"{type(reason).__name__}: {' '.join(str(reason).split())[:200]}"
+            continue
+        if distance > WRONG:
+            left_out[name] = f"wrong: {distance:.1e} from float64"
+            continue
+        timing = measure(call, data.copies, device, runs, host=name.startswith(HOST_TIMED))
+        results[name] = timing.asdict() | {"error": distance} | _rates(case, timing, record.get("ceiling_us"))
+    return record | {"results": results, "left_out": left_out, "seconds": time.perf_counter() - started}
+
+
+def _kind(case: Case) -> str:
+    return "write" if case.kind == "write" else "decode" if case.is_decode else "prefill"
+
+
+def _rates(case: Case, timing: Timing, ceiling_us: float | None) -> dict:
+    rates = {"gb_s": case.bytes / timing.us / 1e3}
+    if ceiling_us:
+        rates["share"] = ceiling_us / timing.us
+    if _kind(case) == "prefill":
+        rates["tflop_s"] = case.flops / timing.us / 1e6
+    return rates
+
+
+def _written(data: Data) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """The first copy's two pools before the write and as they must be after it."""
+    pools = []
+    for pool, new in zip((data.k_cache[0], data.v_cache[0]), (data.k[0], data.v[0]), strict=True):
+        after = pool.clone()
+        after.flatten(0, 1)[data.slots] = new.to(pool.dtype)
+        pools.append((pool.clone(), after))
+    return pools
+
+
+def _distance(call: Callable, data: Data, expected) -> float:
+    """How far the first copy's output is from `expected`; a write is right when the pools are equal bit for bit."""
+    if data.case.kind != "write":
+        return error(call(0), expected)
+    pools = (data.k_cache[0], data.v_cache[0])
+    for pool, (before, _) in zip(pools, expected, strict=True):
+        pool.copy_(before)  # another implementation may have written already
+    call(0)
+    return 0.0 if all(torch.equal(pool, after) for pool, (_, after) in zip(pools, expected, strict=True)) else float("inf")

@@ -1,0 +1,106 @@
+"""Time one call without its launch overhead (replays of a CUDA graph) and with it (eager calls on the host's clock).
+
+A call takes the number of a copy; both ways walk over the copies, so that the data of one call is not in the L2 cache at the next.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from statistics import median
+
+import torch
+
+GRAPH_MS = 2.0  # one replay runs about this long: long against its own launch, short against the card's clock changes
+REPLAYS = 20  # per run
+EAGER_CALLS = 40  # in a row: fewer than the driver queues before a launch waits
+
+
+@dataclass(frozen=True)
+class Timing:
+    """µs per call: the median of the runs' medians, each run's median, and the host's time for an eager call and for a graph replay."""
+
+    us: float
+    runs_us: list[float]
+    host_us: float | None = None
+    replay_us: float | None = None
+
+    @property
+    def spread(self) -> float:
+        """Half the distance between the slowest and the fastest run, as a share of the time."""
+        return (max(self.runs_us) - min(self.runs_us)) / 2 / self.us
+
+    def asdict(self) -> dict:
+        return asdict(self) | {"spread": self.spread}
+
+
+def measure(call: Callable[[int], object], copies: int, device: torch.device, runs: int = 3, host: bool = True) -> Timing:
+    """Time `call(copy)`. On a GPU by graph replays, on a CPU by the host's clock."""
+    return _on_gpu(call, copies, runs, host) if device.type == "cuda" else _on_cpu(call, copies, runs)
+
+
+def _on_gpu(call, copies: int, runs: int, host: bool) -> Timing:
+    graph, calls = _captured(call, copies)
+    medians = []
+    for _ in range(runs):
+        times = []
+        for _ in range(REPLAYS):
+            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            start.record()
+            graph.replay()
+            end.record()
+            times.append((start, end))
+        torch.cuda.synchronize()
+        medians.append(median(a.elapsed_time(b) for a, b in times) * 1e3 / calls)
+    eager = _host_us(lambda i: call(i % copies)) if host else None
+    single = _captured(call, 1, once=True)[0] if host else None
+    return Timing(median(medians), medians, eager, _host_us(lambda _: single.replay()) if host else None)
+
+
+def _captured(call, copies: int, once: bool = False) -> tuple[torch.cuda.CUDAGraph, int]:
+    """A graph of whole walks over the copies, and how many calls it holds."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):  # warm up where capture happens: compilation, handles, workspaces
+        for copy in range(copies):
+            call(copy)
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        for copy in range(copies):
+            call(copy)
+        end.record()
+    stream.synchronize()
+    walks = 1 if once else max(1, min(int(GRAPH_MS / max(start.elapsed_time(end), 1e-3)), 2000 // copies))
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(walks):
+            for copy in range(copies):
+                call(copy)
+    graph.replay()
+    torch.cuda.synchronize()
+    return graph, walks * copies
+
+
+def _host_us(call, batches: int = 7) -> float:
+    """µs that the host spends in one call: the median over batches of back-to-back calls, each batch started on an idle device."""
+    times = []
+    for _ in range(batches + 1):  # the first warms up
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        for i in range(EAGER_CALLS):
+            call(i)
+        times.append((time.perf_counter() - start) * 1e6 / EAGER_CALLS)
+    torch.cuda.synchronize()
+    return median(times[1:])
+
+
+def _on_cpu(call, copies: int, runs: int) -> Timing:
+    call(0)
+    medians = []
+    for _ in range(runs):
+        times = []
+        for copy in range(copies * 3):
+            start = time.perf_counter()
+            call(copy % copies)
+            times.append((time.perf_counter() - start) * 1e6)
+        medians.append(median(times))
+    return Timing(median(medians), medians)

@@ -1,0 +1,177 @@
+"""The benchmark on small shapes: it must count bytes rightly, refuse to time a wrong output, and record what it ran on."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from pagedkv.attention.standard import attention  # noqa: E402
+from pagedkv.bench import report  # noqa: E402
+from pagedkv.bench.__main__ import main  # noqa: E402
+from pagedkv.bench.accuracy import accuracy  # noqa: E402
+from pagedkv.bench.cases import GRID, HELD_OUT, MAIN, Case, even, named, parse, ragged, shrunk  # noqa: E402
+from pagedkv.bench.data import contiguous, error, make, reference  # noqa: E402
+from pagedkv.bench.peers import Unsupported, index_put, ours, sdpa  # noqa: E402
+from pagedkv.bench.run import measure_case  # noqa: E402
+from pagedkv.bench.timing import Timing, measure  # noqa: E402
+
+CPU = torch.device("cpu")
+SMALL = Case("small", (5, 17, 1), q_heads=6, kv_heads=2, head_dim=16, block_size=4, cache="fp32")
+
+
+def test_bytes_and_operations_are_what_the_shapes_say():
+    assert GRID["d"].bytes == 64 * 2048 * 8 * 128 * 2 * 2 == 536_870_912
+    assert GRID["d8"].bytes * 2 == GRID["d"].bytes
+    assert GRID["w64"].bytes == 2 * 64 * 8 * 128 * 2 * 2
+    prefill = even("p", 2, 5, queries=3, q_heads=2, kv_heads=1, head_dim=16)
+    visible = sum(key <= 5 - 3 + query for query in range(3) for key in range(5))
+    assert prefill.flops == 2 * visible * 2 * 2 * 16 * 2  # two products, a multiplication and an addition each
+
+
+def test_the_grid_has_every_case_once_and_the_held_out_shapes_are_others():
+    assert set(MAIN) <= set(GRID) and not set(GRID) & set(HELD_OUT)
+    assert all(name == case.name for name, case in (GRID | HELD_OUT).items())
+    shapes = [replace(case, name="") for case in (GRID | HELD_OUT).values()]
+    assert len(shapes) == len(set(shapes))
+
+
+def test_ragged_lengths_are_the_same_every_time_and_reach_both_ends():
+    lengths = ragged("f", 64, 8192).lengths
+    assert lengths == ragged("f", 64, 8192).lengths
+    assert 1 <= min(lengths) < 500 and 7500 < max(lengths) <= 8192
+
+
+def test_a_shape_is_parsed_with_and_without_its_defaults():
+    assert replace(parse("64x2048"), name="d") == GRID["d"]
+    assert replace(parse("64x2048,32/8,64,32"), name="") == even("", 64, 2048, head_dim=64, block_size=32)
+
+
+@pytest.mark.parametrize("text", ["64", "64x", "64x2048,32", "64x2048,32/8,128,16,1", "0x2048", "64x2048,32/0", "axb"])
+def test_a_shape_that_makes_no_sense_is_refused(text):
+    with pytest.raises(ValueError, match="must be"):
+        parse(text)
+
+
+def test_an_unknown_case_lists_the_known():
+    with pytest.raises(ValueError, match="'l32'.*'o1'"):
+        named("z")
+
+
+def test_data_is_shuffled_and_each_block_is_used_once():
+    data = make(even("x", 4, 30, q_heads=2, kv_heads=1, head_dim=16, block_size=4, cache="fp32"), CPU)
+    used = data.block_tables[data.block_tables >= 0].tolist()
+    assert sorted(used) != used and len(set(used)) == len(used) == 4 * 8
+
+
+@pytest.mark.parametrize("queries", [1, 3])
+def test_the_reference_is_standard_attention_in_float64(queries):
+    case = replace(SMALL, lengths=(5, 17, 3), queries=queries)
+    data = make(case, CPU)
+    q = data.q[0].double().split(queries)
+    parts = [attention(q[row], *contiguous(data, 0, row, torch.float64)) for row in range(3)]
+    torch.testing.assert_close(reference(data, 0), torch.cat(parts), rtol=1e-12, atol=1e-12)
+
+
+def test_an_error_that_is_not_finite_is_infinite():
+    right = torch.ones(3, dtype=torch.float64)
+    assert error(right, right) == 0 and error(right.float() * 1.5, right) == pytest.approx(0.5)
+    assert error(torch.tensor([1.0, float("nan"), 1.0]), right) == error(torch.tensor([1.0, float("inf"), 1.0]), right) == float("inf")
+
+
+def test_wrong_unsupported_and_broken_implementations_are_not_timed():
+    def unsupported(data):
+        raise Unsupported("not today")
+
+    def broken(data):
+        raise RuntimeError("no\nkernel")
+
+    def off_by_one(data):  # reads one token too few
+        lengths = data.seq_lens - 1
+        return lambda i: ours("torch")(replace(data, seq_lens=lengths))(i)
+
+    def poisoned(data):
+        return lambda i: torch.full_like(data.q[i], float("nan"))
+
+    everyone = {"pagedkv": ours("torch"), "unsupported": unsupported, "broken": broken, "off by one": off_by_one, "nan": poisoned}
+    record = measure_case(SMALL, everyone, CPU, 1)
+    assert set(record["results"]) == {"pagedkv"} and record["results"]["pagedkv"]["error"] < 1e-5
+    assert record["left_out"]["unsupported"] == "not today"
+    assert record["left_out"]["broken"] == "RuntimeError: no kernel"
+    assert record["left_out"]["off by one"].startswith("wrong") and record["left_out"]["nan"] == "wrong: inf from float64"
+
+
+def test_every_kind_of_case_runs_on_a_cpu():
+    for name in ("f", "g", "j1", "k", "d8", "p", "w64"):
+        case = shrunk(GRID[name], tokens=40)
+        record = measure_case(case, {"pagedkv": ours("torch"), "SDPA, contiguous": sdpa, "index_copy_": index_put}, CPU, 1)
+        peer = "index_copy_" if name == "w64" else "SDPA, contiguous"
+        assert set(record["results"]) == {"pagedkv"} | ({peer} if case.equal_lengths and name != "d8" else set()), record["left_out"]
+
+
+def test_a_write_to_the_wrong_slot_is_caught_and_undone():
+    def shifted(data):
+        return lambda i: ours("torch")(replace(data, slots=(data.slots + 1) % 16))(i)
+
+    def nothing(data):
+        return lambda i: None
+
+    case = Case("w", (8,), kv_heads=2, head_dim=16, block_size=4, cache="fp32", kind="write")
+    record = measure_case(case, {"shifted": shifted, "pagedkv": ours("torch"), "nothing": nothing}, CPU, 1)
+    assert set(record["results"]) == {"pagedkv"} and set(record["left_out"]) == {"shifted", "nothing"}
+
+
+def test_shares_are_of_the_ceiling_at_that_size():
+    class Ceilings:
+        def read_us(self, num_bytes):
+            return num_bytes / 1e3
+
+    record = measure_case(SMALL, {"pagedkv": ours("torch")}, CPU, 1, Ceilings())
+    timing = record["results"]["pagedkv"]
+    assert record["ceiling_us"] == SMALL.bytes / 1e3
+    assert timing["share"] == pytest.approx(record["ceiling_us"] / timing["us"])
+    assert timing["gb_s"] == pytest.approx(SMALL.bytes / timing["us"] / 1e3)
+
+
+def test_a_timing_walks_over_the_copies_and_reports_its_spread():
+    seen = []
+    timing = measure(seen.append, 3, CPU, runs=2)
+    assert set(seen) == {0, 1, 2} and len(timing.runs_us) == 2
+    assert Timing(10.0, [9.0, 10.0, 11.0]).spread == pytest.approx(0.1)
+
+
+def test_the_mean_takes_the_peers_better_variant_and_each_case_once():
+    records = [
+        {"case": "a", "kind": "decode", "results": {"pagedkv": {"us": 10.0}, "FlashInfer, x": {"us": 20.0}, "FlashInfer, y": {"us": 90.0}}},
+        {"case": "b", "kind": "decode", "results": {"pagedkv": {"us": 10.0}, "FlashInfer, x": {"us": 5.0}}},
+        {"case": "j1", "kind": "decode", "results": {"pagedkv": {"us": 10.0}, "FlashInfer, x": {"us": 500.0}}},
+        {"case": "c", "kind": "decode", "results": {"pagedkv": {"us": 10.0}}},
+    ]
+    assert report.mean_ratio(records, "FlashInfer") == pytest.approx(1.0)
+    assert report.mean_ratio(records, "nobody") is None
+
+
+def test_errors_by_dtype_grow_as_the_dtype_shrinks():
+    rows = {row["dtype"]: row for row in accuracy(CPU, batch=2, length=300)}
+    assert rows["fp32"]["pagedkv"] < 1e-6 < rows["fp16"]["pagedkv"] < rows["bf16"]["pagedkv"] < 1e-2
+    assert all(row["pagedkv"] < 2 * row["contiguous"] + 1e-6 for row in rows.values())
+
+
+def test_the_command_prints_a_table_and_writes_a_record(tmp_path, capsys):
+    arguments = ["--device", "cpu", "--runs", "1", "--case", "i", "--shape", "2x64,4/2,16,4", "--out", str(tmp_path / "x" / "record.json")]
+    main(arguments)
+    printed = capsys.readouterr().out
+    assert "No CUDA device" in printed and "i: 4 × 1024, 32/1" in printed and "SDPA, contiguous" in printed
+    record = json.loads((tmp_path / "x" / "record.json").read_text(encoding="utf-8"))
+    assert record["provenance"]["command"] == "python -m pagedkv.bench " + " ".join(arguments)
+    assert {"date", "torch", "triton", "python"} <= set(record["provenance"])
+    assert [case["case"] for case in record["cases"]] == ["i", "2x64,4/2,16,4"]
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_on_a_gpu_ours_is_timed_against_the_ceiling():
+    record = main(["--case", "a", "--runs", "1"])
+    timing = record["cases"][0]["results"]["pagedkv"]
+    assert 0 < timing["share"] < 1.05 and timing["host_us"] > timing["replay_us"] > 0
