@@ -56,7 +56,7 @@ def _on_cpu(cases: list[Case], device: torch.device, options) -> dict:
     for case in cases:
         records.append(measure_case(shrunk(case), everyone, device, options.runs))
         print(report.row(records[-1]), flush=True)
-    return {"summary": report.summary(records), "cases": records, "accuracy": accuracy(device)}
+    return {"summary": report.summary(records), "cases": records, "accuracy": accuracy(device, length=512)}
 
 
 def _parser() -> argparse.ArgumentParser:

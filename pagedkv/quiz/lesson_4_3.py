@@ -1,0 +1,239 @@
+"""Exercises of lesson 4.3: a masking fault in a kernel, offsets in 32 and 64 bits, the merge of split-KV, and time from bytes."""
+
+import inspect
+import math
+
+from pagedkv.quiz.compare import Wrong, same
+from pagedkv.quiz.exercise import Exercise, NotAttempted, Part, call, calls, equals
+
+# The kernel with the masking fault
+
+BLOCK, TILE, DIM = 4, 8, 16  # tokens in a block, tokens in a tile, head_dim
+
+
+def _kernel_part(title: str, poison: float, lengths: tuple[int, ...]) -> Part:
+    """The learner's kernel must give attention over `length` tokens, whatever `poison` lies in all other slots of the pool."""
+
+    def test(kernel):
+        if any(line.strip() == "..." for line in inspect.getsource(kernel.fn).splitlines()):
+            raise NotAttempted
+        for length in lengths:
+            expected, got = _attend(kernel, length, poison)
+            if not bool(got.isfinite().all()):
+                raise Wrong("NaN or infinity of an unused slot reaches the output: a weight of 0 does not help, since 0 · NaN is NaN")
+            try:
+                same(expected, got, 1e-4)
+            except Wrong:
+                raise Wrong("the output is finite, but not that of attention over exactly the first `length` tokens") from None
+
+    return Part(title, test)
+
+
+def _attend(kernel, length: int, poison: float):
+    """Launch the kernel on one sequence whose blocks are shuffled among poisoned ones; the right answer, and the kernel's."""
+    import torch
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    draw = torch.Generator().manual_seed(length)
+    num_blocks, width = 20, 12  # of the pool; of the table, wider than any sequence here needs
+    table = torch.randperm(num_blocks - 2, generator=draw)[:width].int() + 2  # blocks 0 and 1 belong to someone else
+    slots = (table[:, None] * BLOCK + torch.arange(BLOCK)).flatten()[:length]
+    table[-(-length // BLOCK) :] = -1
+    rows = (1 + num_blocks) * BLOCK  # one block more in front, for a kernel that follows the -1
+    k_room, v_room = torch.full((2, rows, DIM), poison)
+    k, v = k_room[BLOCK:], v_room[BLOCK:]
+    q = torch.randn(DIM, generator=draw)
+    k[slots] = torch.randn(length, DIM, generator=draw)
+    v[slots] = torch.randn(length, DIM, generator=draw)
+    weights = (k[slots].double() @ q.double()).softmax(0)
+    expected = (weights @ v[slots].double()).float()
+    out = torch.full((DIM,), math.nan, device=device)
+    q, k_room, v_room, table = (x.to(device) for x in (q, k_room, v_room, table))
+    call(lambda: kernel[(1,)](q, k_room[BLOCK:], v_room[BLOCK:], table, out, length, BLOCK=BLOCK, TILE=TILE, DIM=DIM))
+    return expected, out.cpu()
+
+
+# Offsets
+
+
+def offset(block_id, slot, head, dim, block_size, num_kv_heads, head_dim, bits):
+    """The element offset of (block, slot, head, dim) in the pool, as a signed register of `bits` bits holds it."""
+    exact = ((block_id * block_size + slot) * num_kv_heads + head) * head_dim + dim
+    return (exact + 2 ** (bits - 1)) % 2**bits - 2 ** (bits - 1)
+
+
+def first_wrong_block(block_size, num_kv_heads, head_dim):
+    """The smallest block id that holds an element whose offset does not fit into 32 bits."""
+    return 2**31 // (block_size * num_kv_heads * head_dim)
+
+
+def _offset_cases(bits: int):
+    def draw(random):
+        for block_size, heads, head_dim in ((16, 8, 128), (1, 71, 64), (32, 1, 128), (256, 40, 256)):
+            edge = first_wrong_block(block_size, heads, head_dim)
+            for block_id in (0, edge - 1, edge, edge + 1, 2 * edge, 2 * edge + 1, 5 * edge):
+                inside = (random.randrange(block_size), random.randrange(heads), random.randrange(head_dim))
+                yield block_id, *inside, block_size, heads, head_dim, bits
+
+    return draw
+
+
+def _byte_offset(*case):
+    return offset(*case[:-1], 64) * 2
+
+
+def _unsigned(*case):
+    return offset(*case[:-1], 64) % 2**32
+
+
+# The merge
+
+
+def merge(outputs, lses):
+    """Outputs [splits, heads, head_dim] and log-sum-exps [splits, heads] of parts of the keys -> those of all keys."""
+    import torch
+
+    top = lses.amax(0)
+    weights = torch.exp(lses - torch.where(top.isinf(), 0.0, top))  # [splits, heads]
+    total = weights.sum(0)
+    merged = (weights[..., None] * outputs).sum(0) / torch.where(total == 0, 1.0, total)[..., None]
+    return merged, top + torch.log(total)
+
+
+def _parts(seed: int, sizes: tuple[int, ...], size_of_scores: float = 1.0):
+    """Softmax-weighted values over pieces of `sizes` keys, for 3 heads of 4: (outputs, lses), in float64."""
+    import torch
+
+    draw = torch.Generator().manual_seed(seed)
+    outputs, lses = [], []
+    for keys in sizes:
+        scores = torch.randn(3, keys, generator=draw, dtype=torch.float64) * size_of_scores
+        values = torch.randn(3, keys, 4, generator=draw, dtype=torch.float64)
+        lses.append(torch.logsumexp(scores, 1))
+        outputs.append(torch.einsum("hk,hkd->hd", scores.softmax(1) if keys else scores, values))
+    return torch.stack(outputs), torch.stack(lses)
+
+
+def _mean(outputs, lses):
+    return outputs.mean(0), merge(outputs, lses)[1]
+
+
+def _unweighted_sum(outputs, lses):
+    return outputs.sum(0), merge(outputs, lses)[1]
+
+
+def _not_normalised(outputs, lses):
+    return (lses.exp()[..., None] * outputs).sum(0), merge(outputs, lses)[1]
+
+
+def _largest(outputs, lses):
+    return merge(outputs, lses)[0], lses.amax(0)
+
+
+def _merge_part(title: str, *cases, mistakes=()) -> Part:
+    return calls(title, merge, lambda _: [_parts(seed, *case) for seed, case in enumerate(cases)], mistakes=mistakes, rtol=1e-9)
+
+
+# Time from bytes
+
+
+def predict_us(lengths, num_kv_heads, head_dim, dtype_bytes, gb_s):
+    """The µs that a decode step needs at least: its K and V, once, at `gb_s` GB/s (10⁹ bytes a second)."""
+    return sum(lengths) * num_kv_heads * head_dim * 2 * dtype_bytes / gb_s / 1e3
+
+
+def _predict_cases(random):
+    for heads, head_dim, dtype_bytes in ((8, 128, 2), (1, 128, 2), (8, 64, 1), (32, 256, 4)):
+        yield [random.randint(1, 9000) for _ in range(random.randint(2, 40))], heads, head_dim, dtype_bytes, random.choice((900, 2000, 4500.5))
+
+
+def _padded(lengths, *rest):
+    return predict_us([max(lengths)] * len(lengths), *rest)
+
+
+def _scaled(factor: float):
+    return lambda *case: predict_us(*case) * factor
+
+
+EXERCISES = [
+    Exercise(
+        "4.3-masking",
+        "mend the masks of a kernel",
+        (
+            _kernel_part("a full last block", math.nan, (8, 16, 32)),
+            _kernel_part("NaN in every unused slot", math.nan, (1, 5, 11, 29)),
+            _kernel_part("infinity in every unused slot", math.inf, (3, 13, 41)),
+        ),
+    ),
+    Exercise(
+        "4.3-offsets",
+        "offsets in 32 and in 64 bits",
+        (
+            calls("offsets in 64 bits", offset, _offset_cases(64), of=0, mistakes=[(_byte_offset, "that is the offset in bytes of fp16")]),
+            calls(
+                "offsets in 32 bits",
+                offset,
+                _offset_cases(32),
+                of=0,
+                mistakes=[
+                    (lambda *case: offset(*case[:-1], 64), "nothing wraps here; what does a signed register of 32 bits hold after 2³¹ - 1?"),
+                    (_unsigned, "an unsigned register wraps like this; a signed one goes on at -2³¹"),
+                ],
+            ),
+            calls(
+                "the first block that 32 bits cannot reach",
+                first_wrong_block,
+                [(16, 8, 128), (1, 71, 64), (32, 1, 128), (256, 40, 256), (16, 3, 80)],
+                of=1,
+                mistakes=[
+                    (lambda *case: 2**32 // math.prod(case), "half of the 32-bit range is negative"),
+                    (lambda *case: 2**31 // math.prod(case) - 1, "that block's last element still fits, if only just"),
+                    (lambda *case: 2**31 // math.prod(case) // 2, "offsets count elements, not bytes"),
+                ],
+            ),
+        ),
+    ),
+    Exercise(
+        "4.3-merge",
+        "merge the parts of split-KV",
+        (
+            _merge_part(
+                "two parts",
+                ((9, 5),),
+                ((1, 40),),
+                mistakes=[
+                    (_mean, "each part counts alike here, however many keys it saw and however large their scores"),
+                    (_unweighted_sum, "that adds the parts' outputs up, but they are averages already"),
+                    (_not_normalised, "the weighted sum must be divided by the sum of the weights"),
+                    (_largest, "the output is right; the merged log-sum-exp is more than the largest of the parts"),
+                ],
+            ),
+            _merge_part("any number of parts", ((7,),), ((3, 1, 4, 1, 5, 9, 2),), (tuple(range(1, 33)),)),
+            _merge_part("parts that saw nothing", ((6, 0, 2),), ((0, 0, 5, 0),)),
+            _merge_part("no part saw anything", ((0, 0, 0),)),
+            _merge_part("scores in the thousands", ((9, 5, 3), 4000.0), ((2, 8), 9000.0)),
+        ),
+    ),
+    Exercise(
+        "4.3-predict",
+        "predict the time of a decode step",
+        (
+            calls(
+                "µs from bytes",
+                predict_us,
+                _predict_cases,
+                of=0,
+                mistakes=[
+                    (_padded, "only the tokens that are there are read; nothing is padded to the longest"),
+                    (_scaled(0.5), "K and V are read, not one of them"),
+                    (_scaled(2), "each byte is read once"),
+                    (_scaled(1e-3), "that is in ms"),
+                    (_scaled(1e-6), "that is in seconds"),
+                    (_scaled(1e9 / 2**30), "a GB is 10⁹ bytes; 2³⁰ is a GiB"),
+                ],
+            ),
+            equals("twice the query heads", 1.0, of=1, mistakes=[(2.0, "query heads of a group share their K and V; are more bytes read?")]),
+            equals("four times the KV heads", 4.0, of=2, mistakes=[(1.0, "each KV head has K and V of its own")]),
+        ),
+    ),
+]

@@ -1,0 +1,267 @@
+"""The checks of lesson 4.3: right answers in several guises pass, and each wrong one gets a sentence that helps."""
+
+import importlib.util
+import math
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from pagedkv.quiz import lesson_4_3 as lesson  # noqa: E402
+from pagedkv.quiz.check import check  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # a wrong kernel may divide 0 by 0
+
+KERNEL = '''
+import pagedkv.attention.triton
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(q_ptr, k_ptr, v_ptr, table_ptr, out_ptr, length, BLOCK: tl.constexpr, TILE: tl.constexpr, DIM: tl.constexpr):
+    dims = tl.arange(0, DIM)
+    q = tl.load(q_ptr + dims)
+    m, l, o = float("-inf"), 0.0, tl.zeros([DIM], tl.float32)
+    for start in range(0, LENGTH, TILE):
+        positions = start + tl.arange(0, TILE)
+        visible = positions < length
+        blocks = tl.load(table_ptr + positions // BLOCK, mask=visible, other=0)
+        at = (blocks * BLOCK + positions % BLOCK)[:, None] * DIM + dims[None, :]
+        LOADS
+        scores = tl.where(visible, tl.sum(q[None, :] * k, 1), float("-inf"))
+        m_new = tl.maximum(m, tl.max(scores, 0))
+        p = tl.exp(scores - m_new)
+        shrink = tl.exp(m - m_new)
+        l = l * shrink + tl.sum(p, 0)
+        o = o * shrink + tl.sum(PRODUCT, 0)
+        m = m_new
+    tl.store(out_ptr + dims, o / l)
+'''
+
+MASKED = "k = tl.load(k_ptr + at, mask=visible[:, None], other=0.0); v = tl.load(v_ptr + at, mask=visible[:, None], other=0.0)"
+UNMASKED = "k = tl.load(k_ptr + at); v = tl.load(v_ptr + at)"
+PRODUCT = "p[:, None] * v"
+
+
+def kernel(folder, loads=MASKED, product=PRODUCT, length="length", **replaced):
+    """KERNEL with these lines, as a module of its own, since Triton reads a kernel's source."""
+    if importlib.util.find_spec("triton") is None:
+        pytest.skip("needs Triton")
+    text = KERNEL.replace("LOADS", loads).replace("PRODUCT", product).replace("LENGTH", length)
+    for old, new in replaced.get("lines", {}).items():
+        assert old in text
+        text = text.replace(old, new)
+    file = folder / "learner.py"
+    file.write_text(text, encoding="utf-8")
+    spec = importlib.util.spec_from_file_location("learner", file)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.kernel
+
+
+RIGHT_KERNELS = {
+    "both masked": {},
+    "only V masked": {"loads": "k = tl.load(k_ptr + at); v = tl.load(v_ptr + at, mask=visible[:, None], other=0.0)"},
+    "V replaced": {"loads": UNMASKED, "product": "tl.where(visible[:, None], p[:, None] * v, 0.0)"},
+    "positions clamped": {"loads": UNMASKED, "lines": {"positions % BLOCK": "tl.minimum(positions, length - 1) % BLOCK",
+                                                       "positions // BLOCK, mask=visible, other=0": "tl.minimum(positions, length - 1) // BLOCK"}},
+}  # fmt: skip
+
+WRONG_KERNELS = {
+    "scores only": ({"loads": UNMASKED}, "0 · NaN is NaN"),
+    "weights times V, masked by a product": ({"loads": UNMASKED, "product": "p[:, None] * v * visible[:, None]"}, "0 · NaN is NaN"),
+    "only NaN replaced": ({"loads": UNMASKED + "; v = tl.where(v == v, v, 0.0)"}, "NaN or infinity"),
+    "one slot too many": ({"lines": {"positions < length": "positions <= length"}}, "NaN or infinity"),
+    "one slot too few": ({"lines": {"positions < length": "positions < length - 1"}}, "not that of attention"),
+    "last tile left out": ({"length": "length // TILE * TILE"}, "NaN or infinity|not that of attention"),
+    "hidden scores of 0": ({"lines": {'float("-inf"))\n        m_new': "0.0)\n        m_new"}}, "not that of attention"),
+    "mask by block": ({"lines": {"positions < length": "positions // BLOCK <= (length - 1) // BLOCK"}}, "NaN or infinity"),
+    "does not run": ({"loads": "k = tl.load(k_ptr + at); v = missing"}, "raises"),
+}
+
+
+@pytest.mark.parametrize("change", RIGHT_KERNELS.values(), ids=RIGHT_KERNELS)
+def test_a_mended_kernel_passes(change, tmp_path):
+    assert check("4.3-masking", kernel(tmp_path, **change)).points == 3
+
+
+@pytest.mark.parametrize(("change", "sentence"), WRONG_KERNELS.values(), ids=WRONG_KERNELS)
+def test_a_faulty_kernel_is_told_what_is_wrong(change, sentence, tmp_path, capsys):
+    assert check("4.3-masking", kernel(tmp_path, **change)).points < 3
+    assert any(piece in capsys.readouterr().out for piece in sentence.split("|"))
+
+
+def test_a_kernel_with_its_lines_missing_is_not_attempted(tmp_path, capsys):
+    assert check("4.3-masking", kernel(tmp_path, loads="...")).points == 0
+    assert capsys.readouterr().out.count("not attempted  ") == 3
+    assert check("4.3-masking", None).points == 0  # what the notebook hands over where Triton is missing
+
+
+def test_something_that_is_no_kernel_gets_a_sentence(capsys):
+    assert check("4.3-masking", lambda *inputs: 0).points == 0
+    assert "cannot be checked" in capsys.readouterr().out
+
+
+# offsets
+
+
+def with_numpy(block_id, slot, head, dim, block_size, num_kv_heads, head_dim, bits):
+    kind = {32: np.int32, 64: np.int64}[bits]
+    with np.errstate(over="ignore"):
+        row = np.array([block_id], kind) * kind(block_size) + kind(slot)
+        return (((row * kind(num_kv_heads) + kind(head)) * kind(head_dim)) + kind(dim))[0]
+
+
+def by_hand(block_id, slot, head, dim, block_size, num_kv_heads, head_dim, bits):
+    value = block_id * block_size * num_kv_heads * head_dim + slot * num_kv_heads * head_dim + head * head_dim + dim
+    value &= (1 << bits) - 1
+    return value - (1 << bits) if value >> (bits - 1) else value
+
+
+def search(block_size, num_kv_heads, head_dim):
+    per_block = block_size * num_kv_heads * head_dim
+    return next(block for block in range(2**31 // per_block - 2, 2**32) if (block + 1) * per_block - 1 >= 2**31)
+
+
+@pytest.mark.parametrize("answer", [(lesson.offset, lesson.first_wrong_block), (with_numpy, search), (by_hand, search)])
+def test_right_offsets_pass(answer):
+    assert check("4.3-offsets", answer).points == 3
+
+
+def exact(*case):
+    return lesson.offset(*case[:-1], 64)
+
+
+WRONG_OFFSETS = {
+    "never wraps": ((exact, search), "nothing wraps here"),
+    "unsigned": ((lambda *c: exact(*c) % 2 ** c[-1], search), "an unsigned register"),
+    "clamped": ((lambda *c: min(exact(*c), 2 ** (c[-1] - 1) - 1), search), "the number is too"),
+    "bytes": ((lambda *c: exact(*c) * 2, search), "in bytes"),
+    "head before slot": ((lambda b, s, h, d, B, H, D, n: lesson.offset(b, h, s, d, B, H, D, n), search), "the number is too"),
+    "no head": ((lambda b, s, h, d, B, H, D, n: lesson.offset(b, s, 0, d, B, H, D, n), search), "the number is too small"),
+    "a float": ((lambda *c: float(lesson.offset(*c)), search), "a whole number is expected"),
+    "all 32 bits": ((by_hand, lambda *c: 2**32 // math.prod(c)), "half of the 32-bit range"),
+    "one too small": ((by_hand, lambda *c: search(*c) - 1), "still fits"),
+    "counts bytes": ((by_hand, lambda *c: search(*c) // 2), "not bytes"),
+    "division with a fraction": ((by_hand, lambda *c: 2**31 / math.prod(c)), "use // where"),
+}
+
+
+@pytest.mark.parametrize(("answer", "sentence"), WRONG_OFFSETS.values(), ids=WRONG_OFFSETS)
+def test_wrong_offsets_are_told_what_is_wrong(answer, sentence, capsys):
+    assert check("4.3-offsets", answer).points < 3
+    assert sentence in capsys.readouterr().out
+
+
+# the merge
+
+
+def one_after_the_other(outputs, lses):
+    out, lse = outputs[0].clone(), lses[0].clone()
+    for other, other_lse in zip(outputs[1:], lses[1:], strict=True):
+        both = torch.logaddexp(lse, other_lse)
+        base = torch.where(both == -math.inf, 0.0, both)
+        out = out * torch.exp(lse - base)[:, None] + other * torch.exp(other_lse - base)[:, None]
+        lse = both
+    return out, lse
+
+
+def by_softmax(outputs, lses):
+    weights = torch.nan_to_num(torch.softmax(lses, 0))
+    return torch.einsum("sh,shd->hd", weights, outputs), torch.logsumexp(lses, 0)
+
+
+def as_a_list(outputs, lses):
+    return list(lesson.merge(outputs, lses))
+
+
+@pytest.mark.parametrize("answer", [lesson.merge, one_after_the_other, by_softmax, as_a_list])
+def test_a_right_merge_passes(answer):
+    assert check("4.3-merge", answer).points == 5
+
+
+def no_maximum(outputs, lses):
+    weights = lses.exp()
+    return (weights[..., None] * outputs).sum(0) / weights.sum(0)[:, None], weights.sum(0).log()
+
+
+def no_guard(outputs, lses):
+    weights = torch.exp(lses - lses.amax(0))
+    return (weights[..., None] * outputs).sum(0) / weights.sum(0)[:, None], lses.amax(0) + weights.sum(0).log()
+
+
+def in_place_merge(outputs, lses):
+    outputs *= torch.nan_to_num(torch.softmax(lses, 0))[..., None]
+    return outputs.sum(0), torch.logsumexp(lses, 0)
+
+
+WRONG_MERGES = {
+    "mean": (lambda o, lse: (o.mean(0), torch.logsumexp(lse, 0)), "counts alike"),
+    "sum": (lambda o, lse: (o.sum(0), torch.logsumexp(lse, 0)), "averages already"),
+    "not normalised": (lambda o, lse: ((lse.exp()[..., None] * o).sum(0), torch.logsumexp(lse, 0)), "divided by the sum"),
+    "largest lse": (lambda o, lse: (by_softmax(o, lse)[0], lse.amax(0)), "the output is right"),
+    "over heads": (lambda o, lse: ((torch.softmax(lse, 1)[..., None] * o).sum(0), torch.logsumexp(lse, 0)), "some elements are wrong"),
+    "no maximum": (no_maximum, "NaN or infinity"),
+    "no guard": (no_guard, "NaN or infinity"),
+    "two parts only": (lambda o, lse: by_softmax(o[:2], lse[:2]), "some elements are wrong"),
+    "only the output": (lambda o, lse: by_softmax(o, lse)[0], "is expected, not a tensor"),
+    "changes its input": (in_place_merge, "changes its input"),
+    "base 2": (lambda o, lse: (torch.einsum("sh,shd->hd", torch.softmax(lse * math.log(2), 0), o), torch.logsumexp(lse, 0)), "are wrong"),
+}
+
+
+@pytest.mark.parametrize(("answer", "sentence"), WRONG_MERGES.values(), ids=WRONG_MERGES)
+def test_a_wrong_merge_is_told_what_is_wrong(answer, sentence, capsys):
+    assert check("4.3-merge", answer).points < 5
+    assert sentence in capsys.readouterr().out
+
+
+# time from bytes
+
+
+def in_seconds(lengths, num_kv_heads, head_dim, dtype_bytes, gb_s):
+    seconds = 2 * dtype_bytes * num_kv_heads * head_dim * sum(lengths) / (gb_s * 10**9)
+    return seconds * 1e6
+
+
+def by_numpy(lengths, num_kv_heads, head_dim, dtype_bytes, gb_s):
+    return np.asarray(lengths).sum() * np.float64(2 * num_kv_heads * head_dim * dtype_bytes) / (gb_s * 1000)
+
+
+@pytest.mark.parametrize("answer", [(lesson.predict_us, 1.0, 4.0), (in_seconds, 1, 4), (by_numpy, np.float64(1.0), 4)])
+def test_a_right_prediction_passes(answer):
+    assert check("4.3-predict", answer).points == 3
+
+
+WRONG_PREDICTIONS = {
+    "padded": ((lambda n, *rest: in_seconds([max(n)] * len(n), *rest), 1, 4), "nothing is padded"),
+    "K alone": ((lambda *c: in_seconds(*c) / 2, 1, 4), "K and V are read"),
+    "ms": ((lambda *c: in_seconds(*c) / 1e3, 1, 4), "in ms"),
+    "seconds": ((lambda *c: in_seconds(*c) / 1e6, 1, 4), "in seconds"),
+    "GiB": ((lambda *c: in_seconds(*c) / 2**30 * 1e9, 1, 4), "is a GiB"),
+    "longest only": ((lambda n, *rest: in_seconds([max(n)], *rest), 1, 4), "too small"),
+    "no head_dim": ((lambda n, h, d, b, g: in_seconds(n, h, 1, b, g), 1, 4), "too small"),
+    "query heads count": ((in_seconds, 2, 4), "share their K and V"),
+    "KV heads are free": ((in_seconds, 1, 1), "of its own"),
+    "not finite": ((in_seconds, math.nan, 4), "not finite"),
+}
+
+
+@pytest.mark.parametrize(("answer", "sentence"), WRONG_PREDICTIONS.values(), ids=WRONG_PREDICTIONS)
+def test_a_wrong_prediction_is_told_what_is_wrong(answer, sentence, capsys):
+    assert check("4.3-predict", answer).points < 3
+    assert sentence in capsys.readouterr().out
+
+
+def stub(*_):
+    ...
+
+
+@pytest.mark.parametrize("name", ["4.3-masking", "4.3-offsets", "4.3-merge", "4.3-predict"])
+def test_a_stub_is_not_attempted(name, capsys):
+    for answer in (..., None, stub, (stub, stub, stub), (..., ..., ...)):
+        assert check(name, answer).points == 0
+        printed = capsys.readouterr().out
+        assert "not attempted" in printed and "not yet" not in printed
