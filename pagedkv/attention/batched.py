@@ -73,7 +73,8 @@ def attend(tiles, span, q, k_cache, v_cache, block_tables, *, scale, window, sof
 
     item_bytes = dtype.itemsize * chunk * num_kv_heads * (2 * head_dim + group * tiles.size)
     at_once = max(1, SLAB_BYTES // item_bytes)
-    for tile, first in zip(item_tile.split(at_once), item_begin.split(at_once), strict=True):
+    for start in range(0, len(item_tile), at_once):
+        tile, first = item_tile[start : start + at_once], item_begin[start : start + at_once]
         touched = slice(int(tile[0]), int(tile[-1]) + 1)
         tile, first = tile.to(device, non_blocking=True), first.to(device, non_blocking=True)
         positions = (begin[tile] + first)[:, None] + torch.arange(chunk, device=device)  # [items, chunk]
