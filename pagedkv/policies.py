@@ -4,8 +4,6 @@ A policy has three verbs: `admit` (the prompt is stored), `grow` (one more token
 never fit. `grow_all` grows every request held by many tokens at once, as far as nothing but growth happens.
 """
 
-from bisect import bisect_left
-
 from pagedkv.arena import Arena, BuddyArena, OutOfMemory
 from pagedkv.arguments import finite_number, whole_number
 from pagedkv.block_pool import OutOfBlocks
@@ -27,7 +25,8 @@ class Policy:
         """Why this request can never be served, or None."""
 
     def grow_all(self, steps: int) -> int:
-        """Grow every request by up to `steps` tokens, as long as only growth happens; return by how many. `grow` does the rest."""
+        """Grow every request by up to `steps` tokens, as long as only growth happens; return by how many. What is left is done by `grow`,
+        but a policy with blocks returns fewer only when the next step does not fit."""
         return 0
 
     def _check_new(self, request: Request) -> None:
@@ -185,7 +184,10 @@ class Paged(Policy):
         self.watermark_blocks = int(finite_number("watermark", watermark, 0, 1) * self.num_blocks)
         self.slots = self.num_blocks * self.block_size
         self.num_free = self.num_blocks
-        self._clock = 0  # tokens by which all have grown together; `held` maps request ids to their tokens less the clock
+        # Growing together only moves a clock: a request has held[id] + _clock tokens, and its last block is full when that is a multiple
+        # of block_size. _phases counts the requests by held[id] % block_size.
+        self._clock = 0
+        self._phases = [0] * self.block_size
 
     def refusal(self, request: Request) -> str | None:
         needed = self._blocks(request.total_tokens)
@@ -201,42 +203,43 @@ class Paged(Policy):
         if needed > free:
             raise OutOfBlocks(needed, max(free, 0))
         self.num_free -= needed
-        self.held[request.request_id] = request.prompt_tokens - self._clock
+        self._enter(request.request_id, request.prompt_tokens - self._clock)
 
     def grow(self, request: Request) -> None:
         """One more token; a new block if the last is full. Raises OutOfBlocks, changing nothing, when there is none."""
-        self._check_held(request)
-        if self.tokens(request) % self.block_size == 0:
-            if not self.num_free:
-                raise OutOfBlocks(1, 0)
-            self.num_free -= 1
-        self.held[request.request_id] += 1
+        full = self.tokens(request) % self.block_size == 0
+        if full and not self.num_free:
+            raise OutOfBlocks(1, 0)
+        self.num_free -= full
+        self._enter(request.request_id, self._leave(request.request_id) + 1)
 
     def grow_all(self, steps: int) -> int:
-        """Grow every request by up to `steps` tokens, stopping before the first step for which the free blocks do not suffice.
-
-        Over block_size steps each request takes one block, so whole rounds are counted by division. Within a round requests take their
-        block in the order in which their last one fills up: the first that finds none left sets the end.
-        """
-        if not self.held:
-            return steps
-        until_full = sorted(-(tokens + self._clock) % self.block_size for tokens in self.held.values())
-        rounds, left = divmod(self.num_free, len(until_full))
-        steps = min(steps, rounds * self.block_size + until_full[left])
-        rounds, rest = divmod(steps, self.block_size)
-        self.num_free -= rounds * len(until_full) + bisect_left(until_full, rest)
-        self._clock += steps
+        """Grow every request by up to `steps` tokens, stopping before the first step for which the free blocks do not suffice."""
+        for step in range(steps):
+            needed = self._phases[-self._clock % self.block_size]
+            if needed > self.num_free:
+                return step
+            self.num_free -= needed
+            self._clock += 1
         return steps
 
     def release(self, request: Request) -> None:
-        self._check_held(request)
         self.num_free += self._blocks(self.tokens(request))
-        del self.held[request.request_id]
+        self._leave(request.request_id)
 
     def tokens(self, request: Request) -> int:
         """Tokens that the request has stored."""
+        self._check_held(request)
         return self.held[request.request_id] + self._clock
 
     def _blocks(self, tokens: int) -> int:
         return -(-tokens // self.block_size)
 
+    def _enter(self, request_id: int, offset: int) -> None:
+        self.held[request_id] = offset
+        self._phases[offset % self.block_size] += 1
+
+    def _leave(self, request_id: int) -> int:
+        offset = self.held.pop(request_id)
+        self._phases[offset % self.block_size] -= 1
+        return offset

@@ -16,6 +16,7 @@ import math
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import replace
+from heapq import heappop, heappush
 
 from tqdm import tqdm
 
@@ -60,7 +61,7 @@ def simulate(requests: Iterable[Request], policy: Policy, capacity: int, *, step
             run.admit(point)
         if not run.running:
             continue
-        event = min(stay.stop for stay in run.running.values())
+        event = run.stops[0][0]
         if preempted and run.waiting:
             event = point + 1
         elif arrivals and not run.waiting:
@@ -78,17 +79,23 @@ class _Run:
         self.policy, self.log = policy, log
         self.waiting: deque[Request] = deque()
         self.running: dict[int, Stay] = {}  # request_id -> its stay, in order of admission
+        self.stops: list[tuple[int, int]] = []  # a heap of (point, request_id); those of preempted requests stay in it
 
     def grow(self, point: int) -> bool:
         """One more token for each running request. Returns whether one was preempted for it."""
         if self.policy.grow_all(1):
             return False
         num_preempted, copied = len(self.log.preempted), self.policy.copied_tokens
+        if self.policy.block_size is not None:  # any free block will do, so only their number decides how many must go
+            self._preempt_latest(point)
+            while self.running and not self.policy.grow_all(1):
+                self._preempt_latest(point)
+            return True
         for request_id, stay in list(self.running.items()):
             while request_id in self.running:
                 try:
                     self.policy.grow(stay.request)
-                except (OutOfMemory, OutOfBlocks):
+                except OutOfMemory:
                     self._preempt_latest(point)
                 else:
                     self._follow(stay, point)
@@ -114,12 +121,15 @@ class _Run:
 
     def release(self, point: int) -> int:
         """Let go of the requests whose last step was the one before `point`; return how many."""
-        done = [stay for stay in self.running.values() if stay.stop == point]
-        for stay in done:
-            self.policy.release(stay.request)
-            del self.running[stay.request.request_id]
-            self.log.finished[stay.request.request_id] = point - 1
-        return len(done)
+        num_finished = len(self.log.finished)
+        while self.stops and self.stops[0][0] == point:
+            _, request_id = heappop(self.stops)
+            stay = self.running.get(request_id)
+            if stay and stay.stop == point:  # else it was preempted since, and stops later
+                self.policy.release(stay.request)
+                del self.running[request_id]
+                self.log.finished[request_id] = point - 1
+        return len(self.log.finished) - num_finished
 
     def _preempt_latest(self, point: int) -> None:
         _, stay = self.running.popitem()
@@ -131,7 +141,7 @@ class _Run:
 
     def _follow(self, stay: Stay, point: int) -> None:
         """If growth moved the request to another extent, its stay ends and a new one begins."""
-        if self.policy.block_size is None and self.policy.held[stay.request.request_id] != stay.extent:
+        if self.policy.held[stay.request.request_id] != stay.extent:
             self._stay(stay.request, point, stay.stop, stay.tokens + point - stay.start)
             stay.stop = point
 
@@ -139,6 +149,7 @@ class _Run:
         extent = self.policy.held[request.request_id] if self.policy.block_size is None else None
         stay = Stay(request, start, stop, tokens, extent)
         self.running[request.request_id] = stay
+        heappush(self.stops, (stop, request.request_id))
         self.log.stays.append(stay)
 
 

@@ -6,10 +6,9 @@ share, and the table says which length stands there. Or they come from a trace f
 
 import json
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
-from functools import cache
+from datetime import UTC, datetime
+from functools import cache, partial
 from importlib.resources import files
 from pathlib import Path
 
@@ -68,26 +67,28 @@ def length_table(name: str) -> dict:
 
 def load_trace(path) -> list[Request]:
     """Read an Azure LLM inference CSV (TIMESTAMP, ContextTokens, GeneratedTokens) or a Mooncake JSONL (timestamp in ms, input_length,
-    output_length). Arrivals count from the first line. Raises ValueError with the line number for anything that is not a request,
-    and for lines out of time order.
+    output_length). Arrivals count from the first request. Raises ValueError with the line number for anything that is not a request, and
+    for lines out of time order.
     """
     path = Path(path)
     with path.open(encoding="utf-8-sig", errors="replace") as file:
         lines = [(number, line.strip()) for number, line in enumerate(file, 1) if line.strip()]
     if not lines:
         raise ValueError(f"path names {path}, which is empty; it must be an Azure CSV or a Mooncake JSONL trace")
-    requests, first_s, last_s = [], None, -math.inf
-    for number, read in _rows(path, lines):
+    requests, read, first_s, last_s = [], _mooncake, None, -math.inf
+    for number, line in lines:
         try:
-            seconds, prompt_tokens, output_tokens = read()
-            finite_number("the time", seconds)
-            if seconds < last_s:
-                raise ValueError(f"the time goes back by {last_s - seconds:g} s; lines must be in time order")
-            first_s = seconds if first_s is None else first_s
-            requests.append(Request(len(requests), seconds - first_s, prompt_tokens, output_tokens))
+            if number == lines[0][0] and not line.startswith("{"):
+                read = partial(_azure, _azure_columns(line))
+                continue
+            now_s, prompt_tokens, output_tokens = read(line)
+            if now_s < last_s:
+                raise ValueError(f"the time goes back by {last_s - now_s:g} s; lines must be in time order")
+            first_s = now_s if first_s is None else first_s
+            requests.append(Request(len(requests), round(now_s - first_s, 6), prompt_tokens, output_tokens))
         except (TypeError, ValueError) as error:
             raise ValueError(f"{path}, line {number}: {error}") from None
-        last_s = seconds
+        last_s = now_s
     if not requests:
         raise ValueError(f"path names {path}, which has a header but no request")
     return requests
@@ -107,28 +108,24 @@ def _draw(rng: np.random.Generator, part: dict, n: int) -> np.ndarray:
     return np.maximum(np.rint(lengths).astype(np.int64), 1)
 
 
-def _rows(path: Path, lines: list[tuple[int, str]]) -> Iterator:
-    """Pairs of a line number and a function that reads that line as (seconds, prompt tokens, output tokens) or raises."""
-    if lines[0][1].startswith("{"):
-        return ((number, lambda line=line: _mooncake(line)) for number, line in lines)
-    header = [name.strip() for name in lines[0][1].split(",")]
-    columns = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
-    if missing := [name for name in columns if name not in header]:
-        raise ValueError(f"{path}, line {lines[0][0]}: the header must name {', '.join(columns)}; {missing[0]} is missing")
-    places = [header.index(name) for name in columns]
-    return ((number, lambda line=line: _azure(line, places, len(header))) for number, line in lines[1:])
+def _azure_columns(header: str) -> list[str]:
+    columns = [name.strip() for name in header.split(",")]
+    for name in ("TIMESTAMP", "ContextTokens", "GeneratedTokens"):
+        if name not in columns:
+            raise ValueError(f"the header must name TIMESTAMP, ContextTokens and GeneratedTokens; {name} is missing")
+    return columns
 
 
-def _azure(line: str, places: list[int], width: int) -> tuple[float, int, int]:
+def _azure(columns: list[str], line: str) -> tuple[float, int, int]:
     cells = line.split(",")
-    if len(cells) != width:
-        raise ValueError(f"{len(cells)} columns, the header has {width}")
-    time, prompt, output = (cells[place].strip() for place in places)
-    for name, value in (("ContextTokens", prompt), ("GeneratedTokens", output)):
-        if not (value.isascii() and value.isdigit()):
-            raise ValueError(f"{name} must be a whole number, not {value!r}")
-    # Without a zone, timestamp() would follow the local clock and its daylight saving time.
-    return (datetime.fromisoformat(time + "+00:00").timestamp()), int(prompt), int(output)
+    if len(cells) != len(columns):
+        raise ValueError(f"{len(cells)} columns, the header has {len(columns)}")
+    row = {name: cell.strip() for name, cell in zip(columns, cells, strict=True)}
+    for name in ("ContextTokens", "GeneratedTokens"):
+        if not (row[name].isascii() and row[name].isdigit()):
+            raise ValueError(f"{name} must be a whole number, not {row[name]!r}")
+    time = datetime.fromisoformat(row["TIMESTAMP"]).replace(tzinfo=UTC)  # without a zone the local clock's summer time would count
+    return time.timestamp(), int(row["ContextTokens"]), int(row["GeneratedTokens"])
 
 
 def _mooncake(line: str) -> tuple[float, int, int]:

@@ -1,0 +1,107 @@
+"""The serving simulation done the plain way: one step at a time, one token at a time, every slot counted from what the arena or the
+pool says. Slow and short on purpose: the oracle for pagedkv.simulator."""
+
+from collections import deque
+from dataclasses import replace
+from itertools import count
+from math import ceil
+
+import numpy as np
+
+from pagedkv.arena import OutOfMemory
+from pagedkv.block_pool import BlockPool, OutOfBlocks
+from pagedkv.policies import Policy
+
+FIELDS = ("token_states", "reserved", "internal", "external", "rounding", "running", "waiting", "preemptions", "copied_tokens")
+
+
+class PagedWithIds(Policy):
+    """`Paged` with a real BlockPool and a list of block ids for every request."""
+
+    def __init__(self, num_blocks, block_size=16, watermark=0.01):
+        super().__init__()
+        self.pool = BlockPool(num_blocks, block_size)
+        self.block_size, self.slots = block_size, num_blocks * block_size
+        self.must_stay_free = int(num_blocks * watermark)
+        self.stored = {}
+
+    def refusal(self, request):
+        if ceil(request.total_tokens / self.block_size) > self.pool.num_blocks:
+            return "too large"
+
+    def admit(self, request):
+        needed = ceil(request.prompt_tokens / self.block_size)
+        if self.held and self.pool.num_free - needed < self.must_stay_free:
+            raise OutOfBlocks(needed, self.pool.num_free)
+        self.held[request.request_id] = self.pool.allocate(needed)
+        self.stored[request.request_id] = request.prompt_tokens
+
+    def grow(self, request):
+        blocks = self.held[request.request_id]
+        if self.stored[request.request_id] == len(blocks) * self.block_size:
+            blocks += self.pool.allocate(1)
+        self.stored[request.request_id] += 1
+
+    def release(self, request):
+        self.pool.free(self.held.pop(request.request_id))
+        del self.stored[request.request_id]
+
+
+class Running:
+    def __init__(self, request):
+        self.request, self.tokens = request, request.prompt_tokens
+
+
+def simulate_plainly(requests, policy, capacity, step_s=0.04):
+    """Return {field: array with one entry per step}, the ids that were refused, and {request_id: last step}."""
+    refused = {r.request_id for r in requests if policy.refusal(r)}
+    arriving = deque(r for r in requests if r.request_id not in refused)
+    waiting, running, rows, finished = deque(), [], [], {}
+    for step in count():
+        while arriving and ceil(arriving[0].arrival_s / step_s - 1e-9) <= step:
+            waiting.append(arriving.popleft())
+        if not (arriving or waiting or running):
+            break
+        preempted, copied = 0, policy.copied_tokens
+        for run in list(running):
+            while run in running:
+                try:
+                    policy.grow(run.request)
+                    run.tokens += 1
+                    break
+                except (OutOfMemory, OutOfBlocks):
+                    latest = running.pop()
+                    policy.release(latest.request)
+                    left = latest.request.total_tokens - latest.tokens
+                    waiting.appendleft(replace(latest.request, prompt_tokens=latest.tokens, output_tokens=left))
+                    preempted += 1
+        while waiting and (not preempted or not running):
+            try:
+                policy.admit(waiting[0])
+            except (OutOfMemory, OutOfBlocks):
+                if running:
+                    break
+                refused.add(waiting.popleft().request_id)
+            else:
+                running.append(Running(waiting.popleft()))
+        rows.append((*account(policy, running, capacity), len(running), len(waiting), preempted, policy.copied_tokens - copied))
+        for run in [run for run in running if run.tokens == run.request.total_tokens]:
+            policy.release(run.request)
+            running.remove(run)
+            finished[run.request.request_id] = step
+    return dict(zip(FIELDS, np.array(rows).T, strict=True)), refused, finished
+
+
+def account(policy, running, capacity):
+    """Every slot of the pool, put into one of four classes without using that they add up."""
+    token_states = reserved = internal = rounding = 0
+    for run in running:
+        final = run.request.total_tokens
+        held = policy.held[run.request.request_id]
+        asked = held.requested if policy.block_size is None else len(held) * policy.block_size
+        token_states += run.tokens
+        reserved += min(final, asked) - run.tokens
+        internal += max(asked - final, 0)
+        rounding += 0 if policy.block_size else held.size - held.requested
+    free = policy.arena.total_free if policy.block_size is None else policy.pool.num_free * policy.block_size
+    return token_states, reserved, internal, free + rounding + capacity - policy.slots, rounding
