@@ -70,12 +70,13 @@ class BlockPool:
         """Give back one reference on each block, in this order. Raises ValueError, changing nothing, if one of them is free."""
         refs = self._refs
         for block_id in self._checked(ids):
-            refs[block_id] -= 1
-            if not refs[block_id]:
-                if block_id in self._kept:
-                    self._idle[block_id] = None
-                else:
-                    self._blank.append(block_id)
+            refs[block_id] = left = refs[block_id] - 1
+            if left:
+                continue
+            if block_id in self._kept:
+                self._idle[block_id] = None
+            else:
+                self._blank.append(block_id)
 
     def is_shared(self, block_id: int) -> bool:
         """Whether writing to the block would be seen by another owner. `block_id` is not checked: this runs once a token."""
@@ -102,7 +103,7 @@ class BlockPool:
         With `owners`, the block lists of everyone who holds blocks, also compare every reference count with the lists: a block with
         more references than owners has leaked, one with fewer will be given away while it is in use.
         """
-        waiting = Counter(self._blank) + Counter(self._idle)
+        waiting = Counter([*self._blank, *self._idle])
         for block_id, refs in enumerate(self._refs):
             if refs < 0:
                 raise AssertionError(f"block {block_id} has {refs} references")
@@ -130,14 +131,16 @@ class BlockPool:
 
     def _checked(self, ids: Iterable[int], revivable: Container[int] = ()) -> list[int]:
         """`ids` as a list: distinct blocks of this pool, each with a reference or among the `revivable`."""
-        try:
-            ids = list(ids)
-        except TypeError:
-            raise TypeError(f"ids must be an iterable of block ids, not {ids!r}") from None
+        if type(ids) is not list:
+            try:
+                ids = list(ids)
+            except TypeError:
+                raise TypeError(f"ids must be an iterable of block ids, not {ids!r}") from None
+        refs, num_blocks = self._refs, self.num_blocks
         for block_id in ids:
-            if type(block_id) is not int or not 0 <= block_id < self.num_blocks:
-                return self._checked([whole_number("ids", i, 0, self.num_blocks - 1) for i in ids], revivable)
-            if not self._refs[block_id] and block_id not in revivable:
+            if type(block_id) is not int or not 0 <= block_id < num_blocks:
+                return self._checked([whole_number("ids", i, 0, num_blocks - 1) for i in ids], revivable)
+            if not refs[block_id] and block_id not in revivable:
                 raise ValueError(f"ids names block {block_id}, which is free")
         if len(ids) > 1 and len(set(ids)) != len(ids):
             raise ValueError(f"ids names block {Counter(ids).most_common(1)[0][0]} more than once")

@@ -80,7 +80,8 @@ class BlockTable:
         """Free blocks that `append(n)` takes, the one for a copy-on-write included."""
         blocks = self._live()
         n = whole_number("n", n)
-        return -(-(self._num_tokens + n) // self._pool.block_size) - len(blocks) + (n > 0 and self._last_is_shared())
+        copy = n > 0 and self._num_tokens % self._pool.block_size > 0 and self._pool.is_shared(blocks[-1])
+        return -(-(self._num_tokens + n) // self._pool.block_size) - len(blocks) + copy
 
     def append(self, n: int) -> Appended:
         """Reserve slots for the next `n` tokens, taking blocks only when the last one is full.
@@ -93,30 +94,25 @@ class BlockTable:
             n = whole_number("n", n)
         start = self._num_tokens
         room = len(blocks) * size - start  # slots left in the last block
-        copies = []
-        if n > room or (room and self._pool.is_shared(blocks[-1])):
-            copies = self._grow(n)
-        elif room and n:
-            self._pool.forget(blocks[-1])  # after `truncate`, content that is about to be overwritten may still be cached
+        copy = n and room and self._pool.is_shared(blocks[-1])
+        fresh, copies = [], []
+        if n > room or copy:
+            fresh = self._pool.allocate(self.blocks_needed(n))
+            self._version += 1
+        if copy:
+            copies.append((blocks[-1], fresh[0]))
+            self._pool.free([blocks.pop()])
+            self._versions.pop()
+        elif n and room:
+            self._pool.forget(blocks[-1])  # after `truncate`, content that is now overwritten may still be cached
+        blocks += fresh
+        self._versions += [self._version] * len(fresh)
         self._num_tokens = start + n
         if n <= room:
             first = (blocks[-1] + 1) * size - room if n else 0
             return Appended(list(range(first, first + n)), copies)
         slots = [slot for block_id in blocks[start // size :] for slot in range(block_id * size, block_id * size + size)]
         return Appended(slots[start % size : start % size + n], copies)
-
-    def _grow(self, n: int) -> list[tuple[int, int]]:
-        """Take the blocks that `append(n)` needs, and replace a shared last block by the first of them. Returns the copies."""
-        blocks, copies = self._blocks, []
-        fresh = self._pool.allocate(self.blocks_needed(n))
-        if fresh and self._last_is_shared():
-            copies.append((blocks[-1], fresh[0]))
-            self._pool.free([blocks.pop()])
-            self._versions.pop()
-        self._version += 1
-        self._versions += [self._version] * len(fresh)
-        blocks += fresh
-        return copies
 
     def fork(self) -> "BlockTable":
         """Another table of the same tokens in the same blocks; the first of the two to write to the last block copies it."""
@@ -164,7 +160,3 @@ class BlockTable:
         if self._blocks is None:
             raise ValueError("the table was freed and cannot be used any more")
         return self._blocks
-
-    def _last_is_shared(self) -> bool:
-        """Whether another table holds the last block, and it has room for a token."""
-        return self._num_tokens % self._pool.block_size > 0 and self._pool.is_shared(self._blocks[-1])

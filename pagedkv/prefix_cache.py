@@ -19,8 +19,6 @@ def block_hash(parent: bytes, content: bytes) -> bytes:
 
 def hash_blocks(token_ids: Iterable[int], block_size: int, salt: str | None = None) -> Iterator[tuple[bytes, bytes]]:
     """Yield (name, content) of each full block of `token_ids`; the content is the tokens as bytes."""
-    if salt is not None and not isinstance(salt, str):
-        raise TypeError(f"salt must be a string or None, not {salt!r}")
     try:
         content = array("q", iter(token_ids)).tobytes()
     except (TypeError, OverflowError) as error:
@@ -49,6 +47,8 @@ class PrefixCache:
     """
 
     def __init__(self, pool: BlockPool, salt: str | None = None):
+        if salt is not None and not isinstance(salt, str):
+            raise TypeError(f"salt must be a string or None, not {salt!r}")
         self._pool = pool
         self._salt = salt
         self._by_name: dict[bytes, _Entry] = {}

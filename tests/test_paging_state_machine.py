@@ -1,0 +1,74 @@
+import pytest
+
+pytest.importorskip("torch")
+
+from hypothesis import HealthCheck, Phase, settings  # noqa: E402
+from hypothesis.stateful import run_state_machine_as_test  # noqa: E402
+from paging_machine import machine  # noqa: E402
+
+STEPS = settings(
+    max_examples=150,
+    stateful_step_count=40,
+    derandomize=True,
+    database=None,
+    deadline=None,
+    phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+
+
+def test_paging_equals_a_plain_model():
+    run_state_machine_as_test(machine(), settings=STEPS)
+
+
+FAULTS = {
+    "block_pool": {
+        "a freed block keeps its reference": ("refs[block_id] -= 1", "refs[block_id] -= block_id != 2"),
+        "a shared block gets no reference": ("refs[block_id] += 1", "refs[block_id] += not refs[block_id]"),
+        "a revived block stays in the free list": ("    del self._idle[block_id]\n            refs", "    pass\n            refs"),
+        "a freed cached block counts as blank": ("if block_id in self._kept:\n          ", "if False:\n          "),
+        "the cache is not told of an eviction": ("for block_id in lost:", "for block_id in ():"),
+        "the pool promises a block too many": ("if n > self.num_free:", "if n > self.num_free + 1:"),
+        "handed-out blocks stay in the free list": ("del blank[rest:]", "del blank[rest + 1 :]"),
+        "sharing is seen from three owners on": ("self._refs[block_id] > 1", "self._refs[block_id] > 2"),
+    },
+    "block_table": {
+        "copy-on-write keeps its old reference": ("self._pool.free([blocks.pop()])", "blocks.pop()"),
+        "copy-on-write skips the copy": ("copies.append((blocks[-1], fresh[0]))", "pass"),
+        "copy-on-write copies backwards": ("(blocks[-1], fresh[0])", "(fresh[0], blocks[-1])"),
+        "a shared block is written in place": ("copy = n and room and", "copy = False and"),
+        "a block too late at the boundary": ("room = len(blocks) * size - start ", "room = len(blocks) * size - start + (start > 0) "),
+        "a block too many at the boundary": ("(self._num_tokens + n) //", "(self._num_tokens + n + (n > 0)) //"),
+        "slots one too far": ("first = (blocks[-1] + 1) * size - room", "first = (blocks[-1] + 1) * size - room + (n < room)"),
+        "fork takes no references": ("self._pool.share(blocks)\n", "pass\n"),
+        "truncation keeps the blocks behind": ("self._pool.free(blocks[: keep - 1 if keep else None : -1])", "pass"),
+        "truncation rounds down": ("keep = -(-num_tokens //", "keep = (num_tokens //"),
+        "truncation is not marked": ("self._versions[keep:]\n            self._version += 1", "self._versions[keep:]"),
+        "growth is not marked": ("blocks_needed(n))\n            self._version += 1", "blocks_needed(n))"),
+        "overwritten content stays cached": ("self._pool.forget(blocks[-1])", "pass"),
+        "content overwritten by a long append stays cached": ("        elif n and room:", "        elif n and room >= n:"),
+        "a freed table keeps its first block": ("reversed(self._live())", "self._live()[:0:-1]"),
+    },
+    "prefix_cache": {
+        "the whole prompt may be matched": ("token_ids[:-1]", "token_ids"),
+        "a hash without the blocks before": ("blake2b(parent + content,", "blake2b(content,"),
+        "a match takes no references": ("self._pool.share(blocks)", "pass"),
+        "a lost block stays findable": ("del self._by_name[self._by_block.pop(block_id).name]", "self._by_block.pop(block_id)"),
+    },
+    "kv_cache": {
+        "padding is written to the last slot": ("self.num_slots + 1, *token", "self.num_slots, *token"),
+        "only K is copied": ("self._blocks[:, :, destinations] = self._blocks", "self._blocks[:1, :, destinations] = self._blocks"),
+    },
+    "device_tables": {
+        "released rows keep their entries": ("old_end = self._seen[row][2]\n", "old_end = 0\n"),
+        "shorter rows keep old entries": ("tail += [PADDING] * (old_end - end)", "pass"),
+        "a row's new table is taken for the old": ("old_version if table is old_table else -1", "old_version"),
+    },
+}
+
+
+@pytest.mark.parametrize(("module", "fault"), [(module, fault) for module, faults in FAULTS.items() for fault in faults])
+def test_a_seeded_fault_is_caught(module, fault):
+    faulty = machine({module: [FAULTS[module][fault]]})  # outside the block below: fails if the text to replace is not there
+    with pytest.raises(Exception):  # noqa: B017 whatever the fault leads to
+        run_state_machine_as_test(faulty, settings=STEPS)

@@ -1,0 +1,226 @@
+from hashlib import blake2b
+from struct import pack
+
+import pytest
+
+from pagedkv import prefix_cache
+from pagedkv.block_pool import BlockPool
+from pagedkv.block_table import BlockTable
+from pagedkv.prefix_cache import PrefixCache, hash_blocks
+
+
+class Server:
+    """Pool and cache as an engine uses them: `run` serves one prompt from start to end."""
+
+    def __init__(self, num_blocks, block_size=4, **options):
+        self.pool = BlockPool(num_blocks, block_size)
+        self.cache = PrefixCache(self.pool, **options)
+
+    def start(self, prompt):
+        table = BlockTable(self.pool, self.cache.match(prompt))
+        cached = table.num_tokens
+        table.append(len(prompt) - cached)
+        return table, cached
+
+    def run(self, prompt):
+        table, cached = self.start(prompt)
+        self.cache.insert(prompt, table.blocks)
+        blocks = table.blocks
+        table.free()
+        return cached, blocks
+
+
+def tokens(n, start=0):
+    return list(range(start, start + n))
+
+
+def test_the_last_token_is_always_computed():
+    assert [Server(8).run(tokens(8))[0], Server(8).run(tokens(9))[0]] == [0, 0]
+    server = Server(8)
+    assert [server.run(tokens(8))[0] for _ in range(3)] == [0, 4, 4]
+    server = Server(8)
+    assert [server.run(tokens(9))[0] for _ in range(3)] == [0, 8, 8]
+    server = Server(8)
+    assert [server.run(tokens(1))[0], server.cache.match([]), len(server.cache)] == [0, [], 0]
+
+
+def test_a_hit_taken_from_the_free_list_can_be_hit_again():
+    server = Server(4)
+    runs = [server.run(tokens(9)) for _ in range(3)]
+    assert [cached for cached, _ in runs] == [0, 8, 8]
+    assert runs[0][1][:2] == runs[1][1][:2] == runs[2][1][:2]
+
+
+def test_the_tail_of_a_prefix_is_evicted_before_its_root():
+    server = Server(3)
+    _, blocks = server.run(tokens(12))
+    assert server.pool.num_free == 3
+    assert server.pool.allocate(1) == [blocks[2]]
+    assert server.cache.match(tokens(13)) == blocks[:2]
+
+
+def test_the_least_recently_used_prefix_is_evicted_first():
+    server = Server(4)
+    _, old = server.run(tokens(8))
+    _, young = server.run(tokens(8, 100))
+    assert server.run(tokens(9))[0] == 8  # the fifth block had to come from `young`, the tail of it
+    assert server.cache.match(tokens(9, 100)) == young[:1]
+    assert server.cache.match(tokens(9)) == old
+
+
+def test_a_block_in_use_is_never_evicted():
+    server = Server(3)
+    table, _ = server.start(tokens(8))
+    server.cache.insert(tokens(8), table.blocks)
+    assert server.pool.allocate(1) not in ([block] for block in table.blocks)
+    assert server.pool.num_free == 0
+    assert server.cache.match(tokens(9)) == table.blocks
+
+
+def test_equal_content_after_another_prefix_is_no_hit():
+    p, q, r = [1, 2, 3, 4, 5, 6, 7, 8, 0], [9, 9, 9, 9, 5, 6, 7, 8, 0], [5, 6, 7, 8, 1]
+    server = Server(8)
+    server.run(p)
+    assert server.cache.match(q) == server.cache.match(r) == []
+    assert len(server.cache.match(p)) * 4 == 8
+
+
+def hits_with_any_hash(prompts):
+    server = Server(16)
+    for prompt in prompts:
+        cached, _ = server.run(prompt)
+        yield cached
+
+
+def test_hash_collisions_give_no_wrong_hit(monkeypatch):
+    prompts = [[-1] * 4 + [7], [-2] * 4 + [7], [1, 2, 3, 4, 5, 6, 7, 8, 0], [5, 6, 7, 8, 1], [9, 9, 9, 9, 5, 6, 7, 8, 0]]
+    assert hash((-1,)) == hash((-2,))
+    assert list(hits_with_any_hash(prompts)) == [0] * 5
+    monkeypatch.setattr(prefix_cache, "block_hash", lambda parent, content: b"0")
+    assert list(hits_with_any_hash(prompts)) == [0] * 5
+    assert list(hits_with_any_hash([prompts[0]] * 2)) == [0, 4]
+
+
+def test_a_colliding_block_takes_the_place_of_the_older(monkeypatch):
+    monkeypatch.setattr(prefix_cache, "block_hash", lambda parent, content: b"0")
+    server = Server(8)
+    server.run(tokens(5))
+    server.run(tokens(5, 100))
+    assert len(server.cache) == 1
+    assert [len(server.cache.match(tokens(5, start))) for start in (0, 100)] == [0, 1]
+    server.pool.check()
+
+
+def test_tenants_do_not_see_each_other():
+    pool = BlockPool(8, 4)
+    table = BlockTable(pool)
+    table.append(8)
+    alice, bob = PrefixCache(pool, salt="alice"), PrefixCache(pool, salt="bob")
+    alice.insert(tokens(8), table.blocks)
+    assert bob.match(tokens(9)) == []
+    assert alice.match(tokens(9)) == table.blocks
+    names = [[name for name, _ in hash_blocks(tokens(8), 4, salt)] for salt in (None, "alice", "bob", "None")]
+    assert len({name for chain in names for name in chain}) == 8
+
+
+def test_hashes_are_the_same_in_every_process():
+    root = blake2b(b"None", digest_size=16).digest()
+    first = blake2b(root + pack("<4q", 0, 1, 2, 3), digest_size=16).digest()
+    second = blake2b(first + pack("<4q", 4, 5, 6, 7), digest_size=16).digest()
+    assert [name for name, _ in hash_blocks(tokens(9), 4)] == [first, second]
+
+
+def test_two_that_computed_the_same_prefix_keep_their_own_blocks():
+    server = Server(8)
+    (a, _), (b, _) = server.start(tokens(8)), server.start(tokens(8))
+    server.cache.insert(tokens(8), a.blocks)
+    server.cache.insert(tokens(8), b.blocks)
+    assert len(server.cache) == 2
+    a.append(5), b.append(5)
+    own = b.blocks
+    a.free()
+    assert all(server.pool.ref_count(block) == 1 for block in own)
+    assert not set(server.pool.allocate(4)) & set(own)
+    b.free()
+    server.pool.check()
+
+
+def test_a_prefix_that_outlived_its_root_is_found_again_when_the_root_comes_back():
+    server = Server(6)
+    (a, _), (b, _) = server.start(tokens(8)), server.start(tokens(8))
+    server.cache.insert(tokens(8), a.blocks)
+    b.append(4)
+    server.cache.insert(tokens(12), b.blocks)  # its third block hangs on a's two
+    a.free()
+    taken = server.pool.allocate(3)
+    assert len(server.cache) == 1
+    assert server.cache.match(tokens(13)) == []
+    server.cache.insert(tokens(12), b.blocks)
+    server.pool.free(taken)
+    assert server.cache.match(tokens(13)) == b.blocks
+
+
+def test_content_that_is_overwritten_after_truncation_is_forgotten():
+    server = Server(4)
+    table, _ = server.start(tokens(8))
+    server.cache.insert(tokens(8), table.blocks)
+    table.truncate(6)
+    assert len(server.cache.match(tokens(9))) == 2  # still whole, and shared now
+    assert table.append(1).copies != []
+    table.free()
+
+    server = Server(4)
+    table, _ = server.start(tokens(8))
+    server.cache.insert(tokens(8), table.blocks)
+    table.truncate(6)
+    assert table.append(1).copies == []
+    assert len(server.cache.match(tokens(9))) == 1
+
+
+def test_insert_twice_and_longer_adds_only_what_is_new():
+    server = Server(8)
+    table, _ = server.start(tokens(8))
+    for length in (8, 8):
+        server.cache.insert(tokens(length), table.blocks)
+    assert len(server.cache) == 2
+    table.append(6)
+    server.cache.insert(tokens(14), table.blocks)
+    assert len(server.cache) == 3
+    assert server.cache.match(tokens(14)) == table.blocks[:3]
+
+
+def test_a_block_inserted_with_other_tokens_has_only_its_last_content():
+    server = Server(8)
+    table, _ = server.start(tokens(4))
+    server.cache.insert(tokens(4), table.blocks)
+    server.cache.insert(tokens(4, 50), table.blocks)
+    assert server.cache.match(tokens(5)) == []
+    assert server.cache.match(tokens(5, 50)) == table.blocks
+
+
+@pytest.mark.parametrize("blocks", [[0], [0, 0], [0, 5], [0, 9]])
+def test_insert_refuses_blocks_that_are_not_those_of_the_tokens(blocks):
+    server = Server(8)
+    server.start(tokens(8))
+    with pytest.raises(ValueError, match="block"):
+        server.cache.insert(tokens(8), blocks)
+    assert len(server.cache) == 0
+
+
+@pytest.mark.parametrize("bad", [[1.5] * 9, ["a"] * 9, "abcdefghi", [2**63] * 9])
+def test_tokens_are_whole_numbers(bad):
+    server = Server(8)
+    with pytest.raises(TypeError, match="token_ids"):
+        server.cache.match(bad)
+
+
+def test_a_salt_is_a_string():
+    with pytest.raises(TypeError, match="salt must be a string or None, not 5"):
+        PrefixCache(BlockPool(2), salt=5)
+
+
+def test_tokens_may_come_as_numpy():
+    np = pytest.importorskip("numpy")
+    server = Server(8)
+    server.run(tokens(9))
+    assert server.run(np.arange(9))[0] == 8
