@@ -13,7 +13,7 @@ from pagedkv.quiz.check import check  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # a wrong kernel may divide 0 by 0
 
-KERNEL = '''
+KERNEL = """
 import pagedkv.attention.triton
 import triton
 import triton.language as tl
@@ -38,7 +38,7 @@ def kernel(q_ptr, k_ptr, v_ptr, table_ptr, out_ptr, length, BLOCK: tl.constexpr,
         o = o * shrink + tl.sum(PRODUCT, 0)
         m = m_new
     tl.store(out_ptr + dims, o / l)
-'''
+"""
 
 MASKED = "k = tl.load(k_ptr + at, mask=visible[:, None], other=0.0); v = tl.load(v_ptr + at, mask=visible[:, None], other=0.0)"
 UNMASKED = "k = tl.load(k_ptr + at); v = tl.load(v_ptr + at)"
@@ -65,9 +65,14 @@ RIGHT_KERNELS = {
     "both masked": {},
     "only V masked": {"loads": "k = tl.load(k_ptr + at); v = tl.load(v_ptr + at, mask=visible[:, None], other=0.0)"},
     "V replaced": {"loads": UNMASKED, "product": "tl.where(visible[:, None], p[:, None] * v, 0.0)"},
-    "positions clamped": {"loads": UNMASKED, "lines": {"positions % BLOCK": "tl.minimum(positions, length - 1) % BLOCK",
-                                                       "positions // BLOCK, mask=visible, other=0": "tl.minimum(positions, length - 1) // BLOCK"}},
-}  # fmt: skip
+    "positions clamped": {
+        "loads": UNMASKED,
+        "lines": {
+            "positions % BLOCK": "tl.minimum(positions, length - 1) % BLOCK",
+            "positions // BLOCK, mask=visible, other=0": "tl.minimum(positions, length - 1) // BLOCK",
+        },
+    },
+}
 
 WRONG_KERNELS = {
     "scores only": ({"loads": UNMASKED}, "0 · NaN is NaN"),
@@ -255,8 +260,7 @@ def test_a_wrong_prediction_is_told_what_is_wrong(answer, sentence, capsys):
     assert sentence in capsys.readouterr().out
 
 
-def stub(*_):
-    ...
+def stub(*_): ...
 
 
 @pytest.mark.parametrize("name", ["4.3-masking", "4.3-offsets", "4.3-merge", "4.3-predict"])

@@ -144,7 +144,8 @@ def predict_us(lengths, num_kv_heads, head_dim, dtype_bytes, gb_s):
 
 def _predict_cases(random):
     for heads, head_dim, dtype_bytes in ((8, 128, 2), (1, 128, 2), (8, 64, 1), (32, 256, 4)):
-        yield [random.randint(1, 9000) for _ in range(random.randint(2, 40))], heads, head_dim, dtype_bytes, random.choice((900, 2000, 4500.5))
+        lengths = [random.randint(1, 9000) for _ in range(random.randint(2, 40))]
+        yield lengths, heads, head_dim, dtype_bytes, random.choice((900, 2000, 4500.5))
 
 
 def _padded(lengths, *rest):
@@ -176,7 +177,7 @@ EXERCISES = [
                 _offset_cases(32),
                 of=0,
                 mistakes=[
-                    (lambda *case: offset(*case[:-1], 64), "nothing wraps here; what does a signed register of 32 bits hold after 2³¹ - 1?"),
+                    (lambda *case: offset(*case[:-1], 64), "nothing wraps here; what follows 2³¹ - 1 in a signed register of 32 bits?"),
                     (_unsigned, "an unsigned register wraps like this; a signed one goes on at -2³¹"),
                 ],
             ),
@@ -232,7 +233,7 @@ EXERCISES = [
                     (_scaled(1e9 / 2**30), "a GB is 10⁹ bytes; 2³⁰ is a GiB"),
                 ],
             ),
-            equals("twice the query heads", 1.0, of=1, mistakes=[(2.0, "query heads of a group share their K and V; are more bytes read?")]),
+            equals("twice the query heads", 1.0, of=1, mistakes=[(2.0, "query heads of a group share K and V; are more bytes read?")]),
             equals("four times the KV heads", 4.0, of=2, mistakes=[(1.0, "each KV head has K and V of its own")]),
         ),
     ),
