@@ -105,7 +105,7 @@ def hatch_colour(fill: str | None) -> str:
 
 
 def _n(value: float) -> str:
-    return f"{value:.2f}".rstrip("0").rstrip(".")
+    return f"{value:.1f}".removesuffix(".0")
 
 
 def _svg_points(points) -> str:

@@ -5,12 +5,17 @@
 
 from collections.abc import Callable
 
-from pagedkv.arena import Arena
+from pagedkv.arena import Arena, BuddyArena
 from pagedkv.draw.canvas import Canvas
 from pagedkv.draw.holes import fragmented_arena
 from pagedkv.draw.mapping import logical_to_physical
+from pagedkv.draw.published import PUBLISHED, published_and_measured
 from pagedkv.draw.reservation import life_of_a_reservation, pool_of_reservations
+from pagedkv.draw.snapshot import side_by_side
+from pagedkv.policies import MaxLength, Oracle, Paged, PowerOfTwo
+from pagedkv.simulator import simulate
 from pagedkv.sizing import MODELS
+from pagedkv.workload import sample_requests
 
 
 def reservation() -> tuple[Canvas, str]:
@@ -73,9 +78,48 @@ def mapping() -> tuple[Canvas, str]:
     return logical_to_physical(sequences, block_size=4, num_blocks=9), alt
 
 
+def published() -> tuple[Canvas, str]:
+    """Figure 2 of the PagedAttention paper, with the means over five seeds of 600 saturated requests each."""
+    capacity, num_requests, seeds = 15_728, 600, range(5)
+    policies = {
+        "Orca (Max)": lambda: MaxLength(BuddyArena(capacity)),
+        "Orca (Pow2)": lambda: PowerOfTwo(BuddyArena(capacity)),
+        "Orca (Oracle)": lambda: Oracle(BuddyArena(capacity)),
+        "vLLM": lambda: Paged(capacity // 16),
+    }
+    measured = {}
+    for name, policy in policies.items():
+        shares = [simulate(sample_requests("paper-sharegpt", num_requests, seed=seed), policy(), capacity).shares() for seed in seeds]
+        measured[name] = {state: sum(share[state] for share in shares) / len(shares) for state in shares[0]}
+    words = "; ".join(
+        f"{name} {', '.join(f'{state} {value} and {100 * measured[name][state]:.1f}' for state, value in bars.items())}"
+        for name, bars in PUBLISHED.items()
+    ).replace("token_states", "token states")
+    alt = f"Published shares of the KV memory in percent next to those measured by simulation, as stacked bars. {words}."
+    return published_and_measured(measured), alt
+
+
+def front() -> tuple[Canvas, str]:
+    """The README's picture: one pool, the same requests, with and without paging."""
+    capacity, num_requests, step = 15_728, 300, 2000
+    requests = sample_requests("paper-sharegpt", num_requests)
+    runs = [("max-length reservation", simulate(requests, MaxLength(Arena(capacity)), capacity)),
+            ("paged", simulate(requests, Paged(capacity // 16), capacity))]
+    used = [run.token_states[run.step.searchsorted(step)] / capacity for _, run in runs]
+    ends = [run.step[-1] for _, run in runs]
+    alt = (
+        f"The same {num_requests} requests in the same {capacity:,} slots, at step {step:,}. With max-length reservation {used[0]:.0%} "
+        f"of the slots hold tokens and the last request ends at step {ends[0]:,}; with paging {used[1]:.0%} do and it ends at step "
+        f"{ends[1]:,}."
+    )
+    return side_by_side(runs, step), alt
+
+
 FIGURES: dict[str, Callable[[], tuple[Canvas, str]]] = {
     "figure_1": reservation,
     "figure_2": internal_fragmentation,
     "figure_3": external_fragmentation,
     "figure_4": mapping,
+    "published": published,
+    "front": front,
 }

@@ -9,11 +9,11 @@ from pagedkv.draw.strip import Piece
 GAP = 5
 
 
-def draw_memory_map(canvas: Canvas, x, y, width, pieces: Sequence[Piece], row_slots: int, row_height=28, cells=False) -> float:
+def draw_memory_map(canvas: Canvas, x, y, width, pieces: Sequence[Piece], row_slots: int, row_height, cells=False, numbers=True) -> float:
     """Draw `pieces`, in address order from slot 0, in rows of `row_slots` slots. Returns the height below the last row.
 
-    A label is written once, in the widest part of its piece, where it fits. The first slot of each row stands left of `x`;
-    with `cells` every slot is outlined.
+    A label is written once, in the widest part of its piece, where it fits. With `numbers` the first slot of each row stands left of
+    `x`, with `cells` every slot has a tick.
     """
     scale, slot, bottom = width / row_slots, 0, y
     for piece in pieces:
@@ -33,13 +33,13 @@ def draw_memory_map(canvas: Canvas, x, y, width, pieces: Sequence[Piece], row_sl
             canvas.rect(left, top, size, row_height, piece.fill, hatch=piece.hatch, label=label, tip=piece.tip, line=line)
             bottom = top + row_height
     if cells:
-        _outline_cells(canvas, x, y, scale, slot, row_slots, row_height)
-    for row in range(-(-slot // row_slots)):
+        _tick_cells(canvas, x, y, scale, slot, row_slots, row_height)
+    for row in range(-(-slot // row_slots) if numbers else 0):
         canvas.text(x - 8, y + row * (row_height + GAP) + row_height / 2, f"{row * row_slots:,}", anchor="end", fill=style.MUTED)
     return bottom
 
 
-def _outline_cells(canvas, x, y, scale, slots, row_slots, row_height):
+def _tick_cells(canvas, x, y, scale, slots, row_slots, row_height):
     for slot in range(slots):
         row, column = divmod(slot, row_slots)
         if column:

@@ -1,5 +1,6 @@
 """A stretch of memory as one bar, to scale: the pieces of a reservation, or the extents of an arena, in address order."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pagedkv.draw import style
@@ -20,7 +21,7 @@ class Piece:
 def state_piece(state: str, size: float, label: str | None = None) -> Piece:
     """A piece in the colour of a state of memory: token_states, reserved, internal or external."""
     fill, hatch = style.STATES[state]
-    return Piece(size, fill, hatch, label, f"{style.STATE_NAMES[state]}: {size} slots")
+    return Piece(size, fill, hatch, label, f"{style.STATE_NAMES[state]}: {label or f'{size:,}'}")
 
 
 def draw_strip(canvas: Canvas, x, y, width, height, total, pieces) -> list[tuple[float, float]]:
@@ -34,6 +35,17 @@ def draw_strip(canvas: Canvas, x, y, width, height, total, pieces) -> list[tuple
         spans.append((left, left + size))
         left += size
     return spans
+
+
+def draw_legend(canvas: Canvas, x, y, names: Mapping[str, str] = style.STATE_NAMES, token_fill: str = style.TOKEN) -> None:
+    """A row of swatches from `x` on, at height `y`, for the states in `names`; `token_fill` stands for tokens and what is reserved."""
+    tint = {style.TOKEN: style.RESERVED}.get(token_fill) or style.mix(token_fill)
+    fills = {"token_states": token_fill, "reserved": tint}
+    for state, name in names.items():
+        fill, hatch = style.STATES[state]
+        canvas.rect(x, y - 8, 16, 16, fills.get(state, fill), hatch=hatch)
+        canvas.text(x + 22, y, name)
+        x += 40 + style.text_width(name)
 
 
 def bracket(canvas: Canvas, left, right, y, text, *, up=True, colour=style.INK, anchor="middle"):

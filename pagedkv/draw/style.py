@@ -5,6 +5,7 @@ so that they can be told apart in greyscale. Sizes are CSS pixels, as in the not
 """
 
 from collections.abc import Sequence
+from functools import cache
 
 TOKEN = "#004488"  # slots that hold K and V of a token
 RESERVED = "#6699CC"  # held by a request that will fill it later
@@ -41,16 +42,19 @@ def request_colour(request_id: int) -> str:
     return REQUESTS[request_id % len(REQUESTS)]
 
 
+@cache
 def mix(colour: str, other: str = BACKGROUND, share: float = 0.5) -> str:
     """`share` of the way from `colour` to `other`: a tint for the part of a request's memory that is not used yet."""
     return "#" + "".join(f"{round(a + (b - a) * share):02X}" for a, b in zip(_rgb(colour), _rgb(other), strict=True))
 
 
+@cache
 def text_on(fill: str) -> str:
     """Ink or white, whichever is easier to read on `fill`."""
     return max((INK, BACKGROUND), key=lambda text: contrast(text, fill))
 
 
+@cache
 def contrast(colour: str, other: str) -> float:
     """The WCAG contrast ratio of two colours, from 1 to 21; text needs 4.5."""
     low, high = sorted((_luminance(colour), _luminance(other)))
@@ -58,8 +62,17 @@ def contrast(colour: str, other: str) -> float:
 
 
 def text_width(text: str, size: float = TEXT, mono: bool = False) -> float:
-    """An estimate of the width of `text` in pixels, on the safe side, for layout without a font engine."""
-    return len(text) * size * (0.602 if mono else 0.6)
+    """The width of `text` in pixels, within a few per cent, for layout without a font engine."""
+    return size * (0.602 * len(text) if mono else sum(map(_advance, text)))
+
+
+def _advance(letter: str) -> float:
+    """The advance of a letter of DejaVu Sans in ems, by class."""
+    if letter in "ijlI.,:;'|! ":
+        return 0.31
+    if letter in "frt()[]/-":
+        return 0.39
+    return 0.95 if letter in "mwMW%" else 0.63
 
 
 def matplotlib_settings() -> dict:

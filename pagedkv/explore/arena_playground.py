@@ -58,6 +58,7 @@ def explorer():
     def offer(_=None):
         held = replay(operations.value, kind.value)[1]
         victim.options = [(f"r{number}: {extent.requested} slots", number) for number, extent in held.items()]
+        victim.index = 0 if held else None
 
     def free():
         if victim.value is not None:

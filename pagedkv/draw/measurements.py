@@ -1,0 +1,131 @@
+"""Charts of a record that `pagedkv.bench` made: everything in them comes from that record.
+
+Each function returns a matplotlib Figure that pyplot does not know of. Ours has one colour everywhere, each peer another and a marker of its own.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import contextmanager
+
+from pagedkv.draw import style
+
+OURS, SDPA, FLASHINFER = "pagedkv", "SDPA, contiguous", "FlashInfer"
+LOOKS = {  # name -> (label, colour, marker)
+    OURS: ("this package", style.TOKEN, "o"),
+    FLASHINFER: ("FlashInfer, better variant", style.HIGHLIGHT, "D"),
+    SDPA: ("PyTorch, contiguous K/V", style.MUTED, "|"),
+}
+
+
+def share_of_reads(record: dict):
+    """Bytes read per second by size: the read ceiling as a line, the decode cases as points under it."""
+    with _axes(height=4.2) as (figure, axes):
+        reads = [entry for entry in record["ceilings"] if entry["kind"] == "read"]
+        axes.plot([_mb(e) for e in reads], [e["gb_s"] / 1e3 for e in reads], color=style.MUTED, linewidth=2)
+        axes.annotate("read ceiling", (_mb(reads[-1]), reads[-1]["gb_s"] / 1e3), (-4, 8), textcoords="offset points", ha="right", color=style.MUTED)
+        for entry in _decodes(record):
+            rate = entry["results"][OURS]["gb_s"] / 1e3
+            axes.plot(_mb(entry), rate, marker="o", color=style.TOKEN)
+            axes.annotate(entry["case"], (_mb(entry), rate), (6, -10), textcoords="offset points", color=style.TOKEN)
+        axes.set(xscale="log", ylim=0, xlabel="K and V that are visible, MB", ylabel="TB/s", title="How fast K and V are read, by their size")
+    return figure
+
+
+def ladder(record: dict, rungs: Mapping[str, str]):
+    """The share of the read ceiling that each rung reaches, a line for each case. `rungs`: implementation -> label, in order."""
+    with _axes(height=4.2) as (figure, axes):
+        climbed = [entry for entry in _decodes(record) if len(set(rungs) & set(entry["results"])) > 1]
+        colours = (style.TOKEN, style.INTERNAL, style.HIGHLIGHT, style.MUTED, style.RESERVED, "#997700", "#225522")
+        ends = []
+        for entry, colour in zip(climbed, colours, strict=False):
+            steps = [(i, 100 * entry["results"][name]["share"]) for i, name in enumerate(rungs) if name in entry["results"]]
+            axes.plot(*zip(*steps, strict=True), marker="o", color=colour)
+            ends.append((steps[-1][1], f"{entry['case']}: {entry['shape']}", colour))
+        for at, (_, label, colour) in zip(_spaced([end[0] for end in ends], 6), ends, strict=True):
+            axes.text(len(rungs) - 0.92, at, label, color=colour, va="center")
+        axes.set(ylim=(0, 104), xlim=(-0.2, len(rungs) + 0.9), ylabel="% of the read ceiling", title="What each rung of the ladder brings")
+        axes.set_xticks(range(len(rungs)), rungs.values())
+    return figure
+
+
+def peers(record: dict):
+    """For each decode case the share of the read ceiling that this package, FlashInfer and contiguous attention reach."""
+    entries = _decodes(record)
+    with _axes(height=1.4 + 0.32 * len(entries)) as (figure, axes):
+        for row, entry in enumerate(entries):
+            axes.axhline(row, color=style.GRID, linewidth=0.6, zorder=0)
+            for name, (label, colour, marker) in LOOKS.items():
+                shares = [timing["share"] for other, timing in entry["results"].items() if other.startswith(name)]
+                if shares:
+                    size = 11 if marker == "|" else 7
+                    axes.plot(100 * max(shares), row, marker, color=colour, markersize=size, markeredgewidth=2, label=label if row == 0 else None)
+        axes.set_yticks(range(len(entries)), [f"{entry['case']}: {entry['shape']}" for entry in entries])
+        axes.invert_yaxis()
+        axes.set(xlabel="% of the read ceiling at that size", xlim=(None, 101), title="Where the paged kernel stands")
+        axes.legend(loc="lower left", frameon=True)
+    return figure
+
+
+def roofline(record: dict, cases: Sequence[str]):
+    """Operations per second over operations per byte, both on log scales, under the two ceilings of the card."""
+    with _axes(height=4.2) as (figure, axes):
+        rate = max(entry["gb_s"] for entry in record["ceilings"] if entry["kind"] == "read") / 1e3  # TB/s
+        peak = next(entry["tflop_s"] for entry in record["ceilings"] if entry["kind"] == "matmul")
+        ridge = peak / rate
+        axes.plot([0.5, ridge, 4096], [0.5 * rate, peak, peak], color=style.MUTED, linewidth=2)
+        axes.text(1.1, 1.1 * rate * 1.35, f"{rate:.2f} TB/s read", rotation=38, color=style.MUTED)
+        axes.text(ridge * 1.3, peak * 1.12, f"{peak:.0f} TFLOP/s, matrix product", color=style.MUTED)
+        for entry in (entry for entry in record["cases"] if entry["case"] in cases and OURS in entry["results"]):
+            intensity = entry["flops"] / entry["bytes"]
+            reached = entry["flops"] / entry["results"][OURS]["us"] / 1e6
+            axes.plot(intensity, reached, "o", color=style.TOKEN)
+            axes.annotate(f"{entry['case']}: {entry['shape']}", (intensity, reached), (8, -4), textcoords="offset points", color=style.TOKEN)
+        axes.set(xscale="log", yscale="log", xlim=(0.5, 4096), ylim=(0.5, peak * 2), title="The roofline of this card")
+        axes.set(xlabel="operations per byte of K and V", ylabel="TFLOP/s")
+    return figure
+
+
+def block_sizes(record: dict, waste: Mapping[int, float]):
+    """Block size against speed and against waste. `waste`: block size -> share of the slots in use that hold no token, from 0 to 1."""
+    names = {entry["block_size"]: entry for entry in _decodes(record) if entry["case"] in ("d", "j1", "j32", "j64", "j128")}
+    with _axes(height=3.6, columns=2) as (figure, (left, right)):
+        sizes = sorted(names)
+        left.plot(range(len(sizes)), [100 * names[size]["results"][OURS]["share"] for size in sizes], marker="o", color=style.TOKEN)
+        left.set(ylim=(0, 104), ylabel="% of the read ceiling", xlabel="block size, tokens", title="Speed: 64 × 2048 tokens")
+        left.set_xticks(range(len(sizes)), sizes)
+        right.bar(range(len(waste)), [100 * share for share in waste.values()], color=style.INTERNAL, hatch="\\\\", edgecolor=style.BACKGROUND)
+        for i, share in enumerate(waste.values()):
+            right.text(i, 100 * share, f"{100 * share:.1f}", ha="center", va="bottom")
+        right.set(ylabel="% of the slots in use", xlabel="block size, tokens", title="Waste: the last blocks")
+        right.set_xticks(range(len(waste)), list(waste))
+    return figure
+
+
+def _decodes(record: dict) -> list[dict]:
+    return [entry for entry in record["cases"] if entry["kind"] == "decode" and OURS in entry["results"]]
+
+
+def _mb(entry: dict) -> float:
+    return entry["bytes"] / 1e6
+
+
+def _spaced(values: Sequence[float], least: float, highest: float = 102) -> list[float]:
+    """The values moved up until they stand `least` apart, then down again from `highest`, in the order given."""
+    order = sorted(range(len(values)), key=values.__getitem__)
+    places, low, high = list(values), float("-inf"), highest
+    for i in order:
+        places[i] = low = max(values[i], low + least)
+    for i in reversed(order):
+        places[i] = min(places[i], high)
+        high = places[i] - least
+    return places
+
+
+@contextmanager
+def _axes(height: float, columns: int = 1):
+    """A figure in the course's style and its axes; height in inches of 96 pixels."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    with rc_context(style.matplotlib_settings()):
+        figure = Figure(figsize=(style.WIDTH / 96, height), layout="constrained")
+        yield figure, figure.subplots(1, columns)

@@ -1,0 +1,45 @@
+"""The reservation explorer: how much memory each policy holds for one request, and what of it is used, while the output grows."""
+
+from pagedkv.arena import Arena, BuddyArena
+from pagedkv.draw.held import held_by_policy
+from pagedkv.explore import widget
+from pagedkv.policies import GrowByCopy, MaxLength, Oracle, Paged, PowerOfTwo
+from pagedkv.simulator import simulate
+from pagedkv.workload import Request
+
+CAPACITY = 4096  # room for the copy of the longest request
+POLICIES = {
+    "max length": lambda: MaxLength(Arena(CAPACITY)),
+    "power of two": lambda: PowerOfTwo(Arena(CAPACITY)),
+    "power of two, buddy": lambda: PowerOfTwo(BuddyArena(CAPACITY)),
+    "oracle": lambda: Oracle(Arena(CAPACITY)),
+    "oracle, buddy": lambda: Oracle(BuddyArena(CAPACITY)),
+    "grow by copy": lambda: GrowByCopy(Arena(CAPACITY)),
+    "paged": lambda: Paged(CAPACITY // 16),
+}
+
+
+def held(policy: str, prompt: int, output: int, generated: int) -> dict[str, int]:
+    """Slots that `policy` holds for one request after `generated` output tokens, by state."""
+    timeline = simulate([Request(0, 0.0, prompt, output)], POLICIES[policy](), CAPACITY)
+    _, _, tokens, reserved, internal, rounding = (sum(column) for column in zip(*timeline.snapshot(generated), strict=True))
+    return {"token_states": tokens, "reserved": reserved, "internal": internal, "external": rounding}
+
+
+def picture(prompt: int = 161, output: int = 338, percent: int = 50) -> str:
+    """All policies after `percent` of the output, as an SVG."""
+    generated = output * percent // 100
+    slots = {policy: held(policy, prompt, output, generated) for policy in POLICIES}
+    title = f"Slots held for one request: prompt {prompt}, generated {generated} of {output}"
+    words = "; ".join(f"{policy} {sum(states.values())}, {states['token_states']} used" for policy, states in slots.items())
+    return held_by_policy(slots, title).svg(f"{title}. {words}.")
+
+
+def explorer():
+    """The widget."""
+    return widget.explore(
+        picture,
+        prompt=widget.slider("Prompt tokens", 161, 1, 1024),
+        output=widget.slider("Output tokens", 338, 1, 1024),
+        percent=widget.slider("Generated so far, %", 50, 0, 100),
+    )

@@ -1,0 +1,38 @@
+"""The watermark slider: how much of the pool a new request must leave free, between a full pool and fewer preemptions."""
+
+from functools import lru_cache
+
+from pagedkv.draw.watermark import watermark_bars
+from pagedkv.explore import widget
+from pagedkv.explore.policies import CAPACITY, requests_that_fit
+from pagedkv.policies import Paged
+from pagedkv.simulator import simulate
+from pagedkv.workload import WORKLOADS
+
+WATERMARKS = (0, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)
+
+
+@lru_cache(maxsize=64)
+def run(workload: str, watermark: float):
+    """The paged run of one workload at one watermark."""
+    return simulate(requests_that_fit(workload), Paged(CAPACITY // 16, watermark=watermark), CAPACITY)
+
+
+def picture(watermark: float = 0.01, workload: str = "paper-sharegpt") -> str:
+    """All watermarks as bars and the run at one of them, as an SVG."""
+    runs = {mark: run(workload, mark) for mark in WATERMARKS}
+    words = "; ".join(
+        f"{100 * mark:g} %: {timeline.shares()['token_states']:.1%} and {100 * timeline.preemptions.sum() / len(timeline.finished):.0f}"
+        for mark, timeline in runs.items()
+    )
+    alt = f"Token states and preemptions per 100 requests of {workload} for each admission watermark. {words}. Chosen: {watermark:g}."
+    return watermark_bars(runs, watermark).svg(alt)
+
+
+def explorer():
+    """The widget."""
+    return widget.explore(
+        picture,
+        watermark=widget.steps("Kept free", [(f"{100 * mark:g} %", mark) for mark in WATERMARKS], 0.01),
+        workload=widget.choice("Requests like", list(WORKLOADS), "paper-sharegpt"),
+    )

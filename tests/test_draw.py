@@ -1,0 +1,162 @@
+"""The drawing base: colours that everyone can tell apart, two renderings of one list of shapes, files that do not change."""
+
+import xml.etree.ElementTree as ElementTree
+
+import numpy as np
+import pytest
+
+from pagedkv.draw import style
+from pagedkv.draw.canvas import Canvas
+from pagedkv.draw.show import save, show
+
+SVG = "{http://www.w3.org/2000/svg}"
+# Machado, Oliveira and Fernandes (2009), full severity, on linear RGB.
+SIGHT = {
+    "normal": np.eye(3),
+    "protanopia": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+    "deuteranopia": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
+    "tritanopia": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
+}
+
+
+def lab(colour, sight="normal"):
+    """CIE L*a*b* (D65) of a colour as somebody with `sight` sees it."""
+    srgb = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+    linear = np.where(srgb <= 0.04045, srgb / 12.92, ((srgb + 0.055) / 1.055) ** 2.4)
+    seen = np.clip(np.array(SIGHT[sight]) @ linear, 0, 1)
+    xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]) @ seen / [0.9505, 1, 1.089]
+    x, y, z = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116)
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+STATES = [fill for fill, _ in style.STATES.values()] + [style.FREE]
+
+
+@pytest.mark.parametrize("sight", SIGHT)
+def test_states_of_memory_are_told_apart_by_everyone(sight):
+    distances = [np.linalg.norm(lab(a, sight) - lab(b, sight)) for i, a in enumerate(STATES) for b in STATES[:i]]
+    assert min(distances) > 25
+
+
+def test_states_of_memory_are_told_apart_in_greyscale():
+    lightness = sorted(lab(fill)[0] for fill in STATES)
+    assert min(np.diff(lightness)) > 10
+    hatches = [hatch for _, hatch in style.STATES.values()]
+    assert len(set(hatches)) == len(hatches)
+
+
+@pytest.mark.parametrize("fill", [*STATES, *style.REQUESTS, *map(style.mix, style.REQUESTS), style.BACKGROUND])
+def test_text_on_every_fill_is_readable(fill):
+    assert style.contrast(style.text_on(fill), fill) >= 4.5
+
+
+@pytest.mark.parametrize("colour", [style.INK, style.MUTED, style.HIGHLIGHT])
+def test_text_on_the_background_is_readable(colour):
+    assert style.contrast(colour, style.BACKGROUND) >= 4.5
+
+
+def test_neighbouring_requests_have_different_colours():
+    assert len({style.request_colour(i) for i in range(8)}) == 8
+    assert style.request_colour(8) == style.request_colour(0)
+
+
+def canvas():
+    picture = Canvas(300, 120)
+    picture.rect(10, 10, 100, 30, style.INTERNAL, hatch="\\", label="r1 <&>", tip="a <tip>")
+    picture.rect(120, 10, 100, 30, style.EXTERNAL, hatch="x", dash=True)
+    picture.curve(20, 50, 100, 100)
+    picture.curve(20, 50, 100, 100, bend="horizontal", arrow=False)
+    picture.line(0, 0, 50, 50, arrow=True, dash=True)
+    picture.text(150, 80, 'x_1 costs $5 "now" $', turn=True, anchor="middle", bold=True, mono=True)
+    return picture
+
+
+def test_svg_is_wellformed_and_says_what_it_shows():
+    root = ElementTree.fromstring(canvas().svg('Two < three & "four". More.'))
+    assert root.get("aria-label") == 'Two < three & "four". More.' and root.get("role") == "img"
+    assert root.find(f"{SVG}title").text == 'Two < three & "four"'
+    assert [text.text for text in root.iter(f"{SVG}text")] == ["r1 <&>", 'x_1 costs $5 "now" $']
+    assert any(title.text == "a <tip>" for title in root.iter(f"{SVG}title"))
+
+
+def test_svg_depends_on_the_shapes_alone():
+    assert canvas().svg("words") == canvas().svg("words")
+
+
+def test_hatching_belongs_to_one_picture():
+    other = canvas()
+    other.rect(0, 0, 5, 5)
+    ids = [{p.get("id") for p in ElementTree.fromstring(c.svg("words")).iter(f"{SVG}pattern")} for c in (canvas(), other)]
+    assert len(ids[0]) == len(ids[1]) == 2 and not ids[0] & ids[1]
+    assert all(f"url(#{name})" in canvas().svg("words") for name in ids[0])
+
+
+def test_figure_holds_the_same_texts_and_is_unknown_to_pyplot():
+    from matplotlib import pyplot
+
+    figure = canvas().figure()
+    assert [text.get_text() for text in figure.axes[0].texts] == ["r1 <&>", 'x_1 costs $5 "now" $']
+    assert pyplot.get_fignums() == []
+
+
+def test_small_text_and_unknown_hatching_are_errors():
+    picture = Canvas(10, 10)
+    with pytest.raises(ValueError, match="size must be at least 14"):
+        picture.text(0, 0, "x", size=10)
+    with pytest.raises(ValueError, match="hatch must be None or one of .*'o'"):
+        picture.rect(0, 0, 1, 1, hatch="o")
+    assert picture.shapes == []
+
+
+@pytest.fixture
+def displayed(monkeypatch):
+    """What `show` hands to IPython: a list of (data, metadata)."""
+    import IPython.display
+
+    outputs = []
+    monkeypatch.setattr(IPython.display, "display", lambda data, metadata, raw: outputs.append((data, metadata)))
+    return outputs
+
+
+def plot():
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(4, 2))
+    axes.plot([1, 2])
+    return figure
+
+
+@pytest.mark.parametrize("draw", [canvas, plot])
+def test_show_displays_one_picture_with_words_and_closes_it(draw, displayed):
+    from matplotlib import pyplot
+
+    pyplot.close("all")
+    for _ in range(25):  # matplotlib warns, which is an error here, when figures pile up
+        picture = draw()
+        assert show(picture, alt="A\n  line.") is None
+    assert len(displayed) == 25 and pyplot.get_fignums() == []
+    data, metadata = displayed[0]
+    width = 300 if draw is canvas else 384
+    assert metadata == {"image/png": {"alt": "A line.", "width": width}}
+    assert data["text/plain"] == "[picture]" and set(data) == {"image/png", "text/plain"}
+    assert displayed[0] == displayed[24]
+
+
+@pytest.mark.parametrize("alt", ["", "  \n", None, 3])
+def test_a_picture_without_words_is_an_error(alt, displayed, tmp_path):
+    for call in (lambda: show(canvas(), alt=alt), lambda: save(canvas(), tmp_path / "x", alt)):
+        with pytest.raises(ValueError, match="alt must say in words"):
+            call()
+    assert displayed == [] and list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("draw", [canvas, plot])
+def test_saving_twice_changes_no_byte(draw, tmp_path):
+    for name in ("a", "b"):
+        save(draw(), tmp_path / name, "A <line>.")
+    for ending in (".svg", ".png"):
+        assert (tmp_path / f"a{ending}").read_bytes() == (tmp_path / f"b{ending}").read_bytes()
+    text = (tmp_path / "a.svg").read_text()
+    assert "<dc:date>" not in text
+    root = ElementTree.fromstring(text)
+    assert root.get("aria-label") == "A <line>." and root.find(f"{SVG}title").text in ("A <line>.", "A <line>")

@@ -1,0 +1,152 @@
+"""The widgets without a browser: their pictures are pure and quick, their controls have labels, and errors become sentences."""
+
+import itertools
+import statistics
+import time
+import xml.etree.ElementTree as ElementTree
+
+import ipywidgets
+import pytest
+from svg_text import overlaps, text_boxes
+
+from pagedkv.arena import OutOfMemory
+from pagedkv.draw.canvas import Canvas
+from pagedkv.explore import arena_playground, fragmentation, kv_size, reservation, watermark, widget
+from pagedkv.sizing import MODELS
+from pagedkv.workload import WORKLOADS
+
+EXPLORERS = {module.__name__.rsplit(".", 1)[-1]: module for module in (arena_playground, fragmentation, kv_size, reservation, watermark)}
+# For each widget: settings at the ends of its controls, where pictures break.
+SETTINGS = {
+    "arena_playground": [
+        {"operations": operations, "kind": kind}
+        for kind in arena_playground.ARENAS
+        for operations in ((), arena_playground.START, (*arena_playground.START, ("allocate", 64)), (("allocate", 1),) * 66)
+    ],
+    "fragmentation": [
+        {"moment": moment, "left": left, "workload": workload, "colours": colours}
+        for moment, left, workload, colours in zip(
+            itertools.cycle((0, 77, 200)), itertools.cycle(fragmentation.POLICIES), (*WORKLOADS, *WORKLOADS),
+            itertools.cycle(("requests", "states")), strict=False,
+        )
+    ],
+    "kv_size": [
+        {"model": model, "num_tokens": tokens, "batch": batch, "dtype_bytes": size}
+        for model in MODELS
+        for tokens, batch, size in ((1, 1, 1), (2048, 7, 2), (131_072, 256, 4))
+    ],
+    "reservation": [
+        {"prompt": prompt, "output": output, "percent": percent}
+        for prompt, output in ((1, 1), (1, 1024), (1024, 1), (1024, 1024), (161, 338))
+        for percent in (0, 50, 100)
+    ],
+    "watermark": [{"watermark": mark, "workload": name} for mark, name in zip((0, 0.01, 0.2) * 3, WORKLOADS, strict=False)],
+}
+CASES = [(name, settings) for name, cases in SETTINGS.items() for settings in cases]
+
+
+@pytest.fixture(params=EXPLORERS)
+def built(request):
+    return EXPLORERS[request.param].explorer()
+
+
+def controls(box):
+    return [child for row in box.children[:2] for child in row.children]
+
+
+@pytest.mark.parametrize(("name", "settings"), CASES)
+def test_picture_is_pure_wellformed_and_legible(name, settings):
+    picture = EXPLORERS[name].picture
+    svg = picture(**settings)
+    assert svg == picture(**settings)
+    root = ElementTree.fromstring(svg)
+    assert len(root.get("aria-label")) > 40
+    boxes = text_boxes(svg)
+    for x0, y0, x1, y1, text in boxes:
+        assert x0 >= 0 and y0 >= 0 and x1 <= float(root.get("width")) and y1 <= float(root.get("height")), text
+    assert overlaps(boxes) == []
+
+
+@pytest.mark.speed
+@pytest.mark.parametrize("name", EXPLORERS)
+def test_picture_is_quick(name):
+    """A slider's move is a second call with other settings: simulations are kept, drawing is not."""
+    picture, cases = EXPLORERS[name].picture, SETTINGS[name][:3]
+    seconds = []
+    for settings in cases * 4:
+        start = time.perf_counter()
+        picture(**settings)
+        seconds.append(time.perf_counter() - start)
+    assert statistics.median(seconds) < 0.2
+
+
+def test_every_control_has_a_label(built):
+    for control in controls(built):
+        assert control.description.strip()
+    assert built.children[2].value.startswith("<svg")
+
+
+def test_moving_a_control_changes_the_picture_and_opens_no_figure(built):
+    from matplotlib import pyplot
+
+    pane, changed = built.children[2], 0
+    for control in controls(built):
+        if isinstance(control, ipywidgets.IntSlider):
+            before = pane.value
+            control.value = control.max
+            changed += pane.value != before
+        elif isinstance(control, (ipywidgets.Dropdown, ipywidgets.SelectionSlider)) and len(control.options) > 1:
+            before = pane.value
+            control.index = 1 if control.index != 1 else 0
+            changed += pane.value != before
+    assert changed and pane.value.startswith("<svg")
+    assert pyplot.get_fignums() == []
+
+
+def test_an_error_becomes_a_sentence_and_goes_away():
+    def picture(n):
+        if n == 3:
+            raise OutOfMemory(3, 5, 2)
+        return Canvas(10, 10).svg("Nothing much.")
+
+    slider = widget.slider("Slots", 2, 0, 9)
+    pane = widget.explore(picture, n=slider).children[2]
+    assert pane.value.startswith("<svg")
+    slider.value = 3
+    assert "OutOfMemory" in pane.value and "3 slots requested, 5 free" in pane.value and "Traceback" not in pane.value
+    slider.value = 4
+    assert pane.value.startswith("<svg")
+
+
+def test_playground_buttons():
+    box = arena_playground.explorer()
+    (kind, size, victim), (allocate, free, undo, clear), pane = box.children[0].children, box.children[1].children, box.children[2]
+    clear.click()
+    assert "empty arena" in pane.value and victim.options == ()
+    free.click()  # nothing to free
+    size.value = 60
+    allocate.click()
+    assert victim.options == (("r0: 60 slots", 0),)
+    size.value = 5
+    allocate.click()
+    assert "5 slots requested, 4 free, the largest hole has 4" in pane.value
+    undo.click()
+    assert "allocated 60 slots" in pane.value
+    free.click()
+    assert "freed r0" in pane.value and victim.options == ()
+    kind.value = "buddy"
+    size.value = 9
+    allocate.click()
+    assert "7 lost to rounding" in pane.value
+
+
+def test_playground_replays_failures_by_number():
+    operations = (("allocate", 40), ("allocate", 40), ("allocate", 10), ("free", 1), ("free", 0))
+    arena, extents, error = arena_playground.replay(operations, "first fit")
+    assert list(extents) == [2] and error is None and arena.total_free == 54
+
+
+def test_reservation_explorer_agrees_with_the_policies():
+    assert reservation.held("max length", 60, 140, 0) == {"token_states": 60, "reserved": 140, "internal": 1848, "external": 0}
+    assert reservation.held("power of two, buddy", 161, 338, 338) == {"token_states": 499, "reserved": 0, "internal": 174, "external": 351}
+    assert reservation.held("paged", 1, 40, 20) == {"token_states": 21, "reserved": 11, "internal": 0, "external": 0}
