@@ -45,8 +45,15 @@ class Ceilings:
         """µs to copy so much that reads and writes add up to `num_bytes`."""
         return self._fastest("copy", num_bytes)
 
+    def matmul_tflop_s(self, size: int = 8192) -> float:
+        """bf16 operations per second of a product of two random square matrices."""
+        a, b = torch.randn(2, size, size, dtype=torch.bfloat16, device=self.device)
+        return 2 * size**3 / measure(lambda _: a @ b, 1, self.device, self.runs, host=False).us / 1e6
+
     def asdict(self) -> list[dict]:
-        return [{"kind": kind, "bytes": size, "us": us, "gb_s": size / us / 1e3} for (kind, size), us in sorted(self._known.items())]
+        """Every size that was asked for, and the matrix product."""
+        known = [{"kind": kind, "bytes": size, "us": us, "gb_s": size / us / 1e3} for (kind, size), us in sorted(self._known.items())]
+        return [*known, {"kind": "matmul", "tflop_s": self.matmul_tflop_s()}]
 
     def _fastest(self, kind: str, num_bytes: int) -> float:
         if (kind, num_bytes) not in self._known:

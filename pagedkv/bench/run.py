@@ -25,6 +25,7 @@ def measure_case(case: Case, implementations: dict[str, Callable], device: torch
     record = {"case": case.name, "shape": case.shape, "kind": _kind(case), "bytes": case.bytes, "copies": data.copies}
     if case.kind != "write":
         record |= {"flops": case.flops, "batch": len(case.lengths), "tokens": sum(case.lengths), "longest": max(case.lengths)}
+        record |= {"q_heads": case.q_heads, "kv_heads": case.kv_heads, "head_dim": case.head_dim, "block_size": case.block_size}
     if ceilings:
         kind = "copy" if case.kind == "write" else "read"
         record["ceiling_us"] = getattr(ceilings, f"{kind}_us")(case.bytes)

@@ -1,6 +1,6 @@
 """Charts of a record that `pagedkv.bench` made: everything in them comes from that record.
 
-Each function returns a matplotlib Figure that pyplot does not know of. Ours has one colour everywhere, each peer another and a marker of its own.
+Each function returns a matplotlib Figure that pyplot does not know of. Ours has one colour everywhere, each peer its own and a marker too.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,17 +16,19 @@ LOOKS = {  # name -> (label, colour, marker)
 }
 
 
-def share_of_reads(record: dict):
-    """Bytes read per second by size: the read ceiling as a line, the decode cases as points under it."""
+def share_of_reads(record: dict, cases: Sequence[str] = ("a", "c", "d", "e", "g", "i", "k", "l32")):
+    """Bytes read per second by size: the read ceiling as a line, some decode cases as points under it."""
     with _axes(height=4.2) as (figure, axes):
         reads = [entry for entry in record["ceilings"] if entry["kind"] == "read"]
         axes.plot([_mb(e) for e in reads], [e["gb_s"] / 1e3 for e in reads], color=style.MUTED, linewidth=2)
-        axes.annotate("read ceiling", (_mb(reads[-1]), reads[-1]["gb_s"] / 1e3), (-4, 8), textcoords="offset points", ha="right", color=style.MUTED)
-        for entry in _decodes(record):
+        end = (_mb(reads[-1]), reads[-1]["gb_s"] / 1e3)
+        axes.annotate("read ceiling", end, (-4, 8), textcoords="offset points", ha="right", color=style.MUTED)
+        for entry in (entry for entry in _decodes(record) if entry["case"] in cases):
             rate = entry["results"][OURS]["gb_s"] / 1e3
             axes.plot(_mb(entry), rate, marker="o", color=style.TOKEN)
             axes.annotate(entry["case"], (_mb(entry), rate), (6, -10), textcoords="offset points", color=style.TOKEN)
-        axes.set(xscale="log", ylim=0, xlabel="K and V that are visible, MB", ylabel="TB/s", title="How fast K and V are read, by their size")
+        axes.set(xscale="log", ylim=0, title="How fast K and V are read, by their size")
+        axes.set(xlabel="K and V that are visible, MB", ylabel="TB/s")
     return figure
 
 
@@ -49,7 +51,7 @@ def ladder(record: dict, rungs: Mapping[str, str]):
 
 def peers(record: dict):
     """For each decode case the share of the read ceiling that this package, FlashInfer and contiguous attention reach."""
-    entries = _decodes(record)
+    entries, labelled = _decodes(record), set()
     with _axes(height=1.4 + 0.32 * len(entries)) as (figure, axes):
         for row, entry in enumerate(entries):
             axes.axhline(row, color=style.GRID, linewidth=0.6, zorder=0)
@@ -57,11 +59,13 @@ def peers(record: dict):
                 shares = [timing["share"] for other, timing in entry["results"].items() if other.startswith(name)]
                 if shares:
                     size = 11 if marker == "|" else 7
-                    axes.plot(100 * max(shares), row, marker, color=colour, markersize=size, markeredgewidth=2, label=label if row == 0 else None)
+                    label = None if label in labelled else label
+                    labelled.add(label)
+                    axes.plot(100 * max(shares), row, marker, color=colour, markersize=size, markeredgewidth=2, linestyle="", label=label)
         axes.set_yticks(range(len(entries)), [f"{entry['case']}: {entry['shape']}" for entry in entries])
         axes.invert_yaxis()
-        axes.set(xlabel="% of the read ceiling at that size", xlim=(None, 101), title="Where the paged kernel stands")
-        axes.legend(loc="lower left", frameon=True)
+        axes.set(xlabel="% of the read ceiling at that size", xlim=(None, 101))
+        figure.legend(loc="outside upper right", ncols=3, frameon=False)
     return figure
 
 
@@ -78,7 +82,10 @@ def roofline(record: dict, cases: Sequence[str]):
             intensity = entry["flops"] / entry["bytes"]
             reached = entry["flops"] / entry["results"][OURS]["us"] / 1e6
             axes.plot(intensity, reached, "o", color=style.TOKEN)
-            axes.annotate(f"{entry['case']}: {entry['shape']}", (intensity, reached), (8, -4), textcoords="offset points", color=style.TOKEN)
+            left = intensity > ridge
+            label = f"{entry['case']}: {entry['shape']}"
+            place = {"xytext": (-8 if left else 8, -4), "textcoords": "offset points", "ha": "right" if left else "left"}
+            axes.annotate(label, (intensity, reached), color=style.TOKEN, **place)
         axes.set(xscale="log", yscale="log", xlim=(0.5, 4096), ylim=(0.5, peak * 2), title="The roofline of this card")
         axes.set(xlabel="operations per byte of K and V", ylabel="TFLOP/s")
     return figure
@@ -92,7 +99,8 @@ def block_sizes(record: dict, waste: Mapping[int, float]):
         left.plot(range(len(sizes)), [100 * names[size]["results"][OURS]["share"] for size in sizes], marker="o", color=style.TOKEN)
         left.set(ylim=(0, 104), ylabel="% of the read ceiling", xlabel="block size, tokens", title="Speed: 64 × 2048 tokens")
         left.set_xticks(range(len(sizes)), sizes)
-        right.bar(range(len(waste)), [100 * share for share in waste.values()], color=style.INTERNAL, hatch="\\\\", edgecolor=style.BACKGROUND)
+        look = {"color": style.INTERNAL, "hatch": "\\\\", "edgecolor": style.BACKGROUND}
+        right.bar(range(len(waste)), [100 * share for share in waste.values()], **look)
         for i, share in enumerate(waste.values()):
             right.text(i, 100 * share, f"{100 * share:.1f}", ha="center", va="bottom")
         right.set(ylabel="% of the slots in use", xlabel="block size, tokens", title="Waste: the last blocks")

@@ -35,8 +35,9 @@ def line_of_pieces(lengths: Sequence[int], tile: int, num_pieces: int) -> Canvas
     """The sequences as a line of tiles, and under it the pieces; hatched parts are partial results that the merge puts together."""
     parts = cut(lengths, tile, num_pieces)
     total = sum(part.last - part.first for part in parts)
-    canvas, width = Canvas(style.WIDTH, 236), (style.WIDTH - 40) / total
-    canvas.text(20, 18, f"{len(lengths)} sequences, {total} tiles of {tile} tokens, {num_pieces} programs per KV head", size=style.TITLE, bold=True)
+    canvas, width = Canvas(style.WIDTH, 220), (style.WIDTH - 40) / total
+    title = f"{len(lengths)} sequences, {total} tiles of {tile} tokens, {num_pieces} programs per KV head"
+    canvas.text(20, 18, title, size=style.TITLE, bold=True)
     x = 20.0
     for sequence, length in enumerate(lengths):
         span = width * sum(part.last - part.first for part in parts if part.sequence == sequence)
@@ -53,9 +54,8 @@ def line_of_pieces(lengths: Sequence[int], tile: int, num_pieces: int) -> Canvas
         left, right = 20 + width * piece * size, 20 + width * min(total, (piece + 1) * size)
         canvas.rect(left, 106, right - left, 46, None, stroke=style.INK, line=2.5)
         if right - left > 20:
-            canvas.text((left + right) / 2, 168, piece, anchor="middle")
+            canvas.text((left + right) / 2, 168, f"program {piece}" if right - left > 90 else piece, anchor="middle")
     merged = len({part.sequence for part in parts if not part.whole})
-    canvas.text(20, 196, "program", fill=style.MUTED)
-    words = f"{sum(not part.whole for part in parts)} partial results of {merged} sequences are merged; the rest is written once and done"
-    canvas.text(20, 220, words)
+    partial = sum(not part.whole for part in parts)
+    canvas.text(20, 204, f"Hatched: {partial} partial results of {merged} sequences, which the merge puts together. The rest is done.")
     return canvas

@@ -1,4 +1,4 @@
-"""Show the package's own source in a notebook, so that what a lesson explains is what runs: a piece of a kernel, or what one kernel changes.
+"""Show the package's own source in a notebook, and explain what runs: a piece of a kernel, or what another changes.
 
 Pieces are found by the text of their first and last line, never by number. A piece that has become longer than a screen is an error.
 """
@@ -21,7 +21,8 @@ def piece(function, first: str, last: str) -> list[str]:
     starts = [i for i, line in enumerate(lines) if first in line]
     ends = [i for i, line in enumerate(lines) if last in line and starts and i >= starts[0]]
     if len(starts) != 1 or not ends:
-        raise ValueError(f"{function.__name__} must have one line with {first!r} and one with {last!r} from there on, not {len(starts)} and {len(ends)}")
+        found = f"not {len(starts)} and {len(ends)}"
+        raise ValueError(f"{function.__name__} must have one line with {first!r} and one with {last!r} from there on, {found}")
     lines = lines[starts[0] : ends[0] + 1]
     if len(lines) > SCREEN:
         raise ValueError(f"a piece must have at most {SCREEN} lines, not {len(lines)}")
