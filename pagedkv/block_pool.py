@@ -78,9 +78,16 @@ class BlockPool:
             else:
                 self._blank.append(block_id)
 
-    def is_shared(self, block_id: int) -> bool:
-        """Whether writing to the block would be seen by another owner. `block_id` is not checked: this runs once a token."""
-        return self._refs[block_id] > 1
+    def claim(self, block_id: int) -> bool:
+        """Ask to write to a block that one holds. False if it has other owners, who would see it; else content kept in it is forgotten.
+
+        `block_id` is not checked: this runs once for every token.
+        """
+        if self._refs[block_id] > 1:
+            return False
+        if block_id in self._kept:
+            self.forget(block_id)
+        return True
 
     def keep(self, block_id: int, on_lost: Callable[[int], None]) -> None:
         """Declare that a block holds reusable content: `on_lost(block_id)` is called once, when it is handed out again or forgotten."""

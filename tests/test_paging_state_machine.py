@@ -23,20 +23,22 @@ def test_paging_equals_a_plain_model():
 
 FAULTS = {
     "block_pool": {
-        "a freed block keeps its reference": ("refs[block_id] -= 1", "refs[block_id] -= block_id != 2"),
+        "a freed block keeps its reference": ("left = refs[block_id] - 1", "left = refs[block_id] - (block_id != 2)"),
         "a shared block gets no reference": ("refs[block_id] += 1", "refs[block_id] += not refs[block_id]"),
         "a revived block stays in the free list": ("    del self._idle[block_id]\n            refs", "    pass\n            refs"),
-        "a freed cached block counts as blank": ("if block_id in self._kept:\n          ", "if False:\n          "),
+        "a freed cached block counts as blank": ("self._idle[block_id] = None", "self._blank.append(block_id)"),
         "the cache is not told of an eviction": ("for block_id in lost:", "for block_id in ():"),
         "the pool promises a block too many": ("if n > self.num_free:", "if n > self.num_free + 1:"),
         "handed-out blocks stay in the free list": ("del blank[rest:]", "del blank[rest + 1 :]"),
-        "sharing is seen from three owners on": ("self._refs[block_id] > 1", "self._refs[block_id] > 2"),
+        "overwritten content stays cached": ("self.forget(block_id)\n        return", "pass\n        return"),
+        "sharing is seen from three owners on": ("self._refs[block_id] > 1:", "self._refs[block_id] > 2:"),
     },
     "block_table": {
-        "copy-on-write keeps its old reference": ("self._pool.free([blocks.pop()])", "blocks.pop()"),
+        "copy-on-write keeps its old reference": ("pool.free([blocks.pop()])", "blocks.pop()"),
         "copy-on-write skips the copy": ("copies.append((blocks[-1], fresh[0]))", "pass"),
         "copy-on-write copies backwards": ("(blocks[-1], fresh[0])", "(fresh[0], blocks[-1])"),
-        "a shared block is written in place": ("copy = n and room and", "copy = False and"),
+        "a shared block is written in place": ("(n and not pool.claim(blocks[-1]))", "(n and not pool.claim(blocks[-1]) and False)"),
+        "a shared block is written in place by a long append": (" and not pool.claim(blocks[-1]):", " and False:"),
         "a block too late at the boundary": ("room = len(blocks) * size - start ", "room = len(blocks) * size - start + (start > 0) "),
         "a block too many at the boundary": ("(self._num_tokens + n) //", "(self._num_tokens + n + (n > 0)) //"),
         "slots one too far": ("first = (blocks[-1] + 1) * size - room", "first = (blocks[-1] + 1) * size - room + (n < room)"),
@@ -44,9 +46,7 @@ FAULTS = {
         "truncation keeps the blocks behind": ("self._pool.free(blocks[: keep - 1 if keep else None : -1])", "pass"),
         "truncation rounds down": ("keep = -(-num_tokens //", "keep = (num_tokens //"),
         "truncation is not marked": ("self._versions[keep:]\n            self._version += 1", "self._versions[keep:]"),
-        "growth is not marked": ("blocks_needed(n))\n            self._version += 1", "blocks_needed(n))"),
-        "overwritten content stays cached": ("self._pool.forget(blocks[-1])", "pass"),
-        "content overwritten by a long append stays cached": ("        elif n and room:", "        elif n and room >= n:"),
+        "growth is not marked": ("self._version += 1\n        self._versions +=", "self._versions +="),
         "a freed table keeps its first block": ("reversed(self._live())", "self._live()[:0:-1]"),
     },
     "prefix_cache": {
