@@ -113,10 +113,10 @@ def gather(cache, blocks, offsets, dtype):
     strides with a single copy.
     """
     num_kv_heads, head_dim = cache.shape[2:]
-    block_stride, token_stride, head_stride, _ = cache.stride()
+    block_stride, token_stride, head_stride, step = cache.stride()
     unit = gcd(block_stride, token_stride, head_stride) or 1
     last_row = sum((size - 1) * stride for size, stride in zip(cache.shape[:3], cache.stride(), strict=False)) // unit
-    rows = cache.as_strided((last_row + 1, head_dim), (unit, 1))
+    rows = cache.as_strided((last_row + 1, head_dim), (unit, step))
     index = (blocks * block_stride + offsets * token_stride)[:, None, :]  # [items, 1, chunk]
     index = (index + head_stride * torch.arange(num_kv_heads, device=cache.device)[:, None]) // unit
     return rows.index_select(0, index.flatten()).view(*index.shape, head_dim).to(dtype)

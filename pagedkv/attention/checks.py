@@ -48,8 +48,6 @@ def shapes_attention(q, k_cache, v_cache, block_tables, seq_lens, query_start_lo
         _tensor("out", out, 3, "[num_tokens, num_q_heads, head_dim]", (dtype,), device)
         if out.shape != q.shape:
             raise ValueError(f"out must have q's shape {list(q.shape)}, not {list(out.shape)}")
-        if out.stride(2) != 1:
-            raise ValueError(f"out must have stride 1 in its last dimension, not {out.stride(2)}")
 
 
 def options_attention(cache_dtype, max_seq_len, scale, window, softcap, k_scale, v_scale):
@@ -142,8 +140,6 @@ def _caches(k_cache, v_cache, dtypes, device):
         raise ValueError("k_cache must have at least one KV head (dimension 2), not 0")
     if shape[3] not in HEAD_DIMS:
         raise ValueError(f"k_cache must have a head_dim (dimension 3) that is a multiple of 8 from 16 to 256, not {shape[3]}")
-    if k_cache.stride(3) != 1 or v_cache.stride(3) != 1:
-        raise ValueError(f"k_cache and v_cache must have stride 1 in their last dimension, not {k_cache.stride(3)} and {v_cache.stride(3)}")
     return shape[2:]
 
 

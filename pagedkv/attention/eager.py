@@ -25,8 +25,6 @@ def attend(q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, max_seq
     max_seq_len = capacity if max_seq_len is None else min(max_seq_len, capacity)
     if validate or q.is_cpu:
         checks.values_attention(q, k_cache, block_tables, seq_lens, query_start_loc, max_seq_len, window)
-    if q.stride(2) != 1:
-        q = q.contiguous()
     if out is None:
         out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
     lse = torch.empty(q.shape[:2], dtype=torch.float32, device=q.device) if return_lse else None
@@ -45,7 +43,6 @@ def store(k, v, k_cache, v_cache, slot_mapping, k_scale, v_scale, backend):
     run = pick(backend, k)
     if k.is_cpu:
         checks.values_write(k_cache, slot_mapping)
-    k, v = (x if x.stride(2) == 1 else x.contiguous() for x in (k, v))
     run.write(k, v, k_cache, v_cache, slot_mapping, k_scale=k_scale, v_scale=v_scale)
 
 
