@@ -35,6 +35,8 @@ def simulate(requests: Iterable[Request], policy: Policy, capacity: int, *, step
     when that leaves none. It advances from event to event: `Policy.grow_all` says how many steps of mere growth lie ahead.
     """
     requests = list(requests)
+    if not isinstance(policy, Policy):
+        raise TypeError(f"policy must be a Policy, not {policy!r}")
     policy_slots = whole_number("policy.slots", policy.slots, 1)
     capacity = whole_number("capacity", capacity, policy_slots, MAX_SLOTS)
     step_s = finite_number("step_s", step_s, 0, above=True)

@@ -75,7 +75,8 @@ def simulate_plainly(requests, policy, capacity, step_s=0.04):
                     left = latest.request.total_tokens - latest.tokens
                     waiting.appendleft(replace(latest.request, prompt_tokens=latest.tokens, output_tokens=left))
                     preempted += 1
-        while waiting and (not preempted or not running):
+        grown = len(running)
+        while waiting and not (preempted and grown):
             try:
                 policy.admit(waiting[0])
             except (OutOfMemory, OutOfBlocks):
