@@ -9,6 +9,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from pagedkv.quiz import lesson_4_3 as lesson  # noqa: E402
+from pagedkv.quiz import overflow  # noqa: E402
 from pagedkv.quiz.check import check  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # a wrong kernel may divide 0 by 0
@@ -269,3 +270,21 @@ def test_a_stub_is_not_attempted(name, capsys):
         assert check(name, answer).points == 0
         printed = capsys.readouterr().out
         assert "not attempted" in printed and "not yet" not in printed
+
+
+# the kernel that really overflows
+
+
+def test_a_kernel_with_wide_offsets_reads_beyond_two_to_the_31_and_one_with_narrow_ones_does_not():
+    wide, narrow = overflow.read_far(64), overflow.read_far(32)
+    if wide.startswith("skipped"):
+        pytest.skip(wide)
+    assert wide == "it reads 3.0, which is right"
+    assert narrow.startswith("the process dies") or narrow.endswith("wrong")
+
+
+def test_where_memory_is_short_the_overflow_is_skipped_with_a_sentence(monkeypatch):
+    if importlib.util.find_spec("triton") is None:
+        pytest.skip("needs Triton")
+    monkeypatch.setattr(overflow, "_free_bytes", lambda: 2**30)
+    assert overflow.read_far(64) == "skipped: it needs 6 GiB of free memory"
