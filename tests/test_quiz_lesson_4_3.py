@@ -249,7 +249,7 @@ WRONG_PREDICTIONS = {
     "GiB": ((lambda *c: in_seconds(*c) / 2**30 * 1e9, 1, 4), "is a GiB"),
     "longest only": ((lambda n, *rest: in_seconds([max(n)], *rest), 1, 4), "too small"),
     "no head_dim": ((lambda n, h, d, b, g: in_seconds(n, h, 1, b, g), 1, 4), "too small"),
-    "query heads count": ((in_seconds, 2, 4), "share their K and V"),
+    "query heads count": ((in_seconds, 2, 4), "share K and V"),
     "KV heads are free": ((in_seconds, 1, 1), "of its own"),
     "not finite": ((in_seconds, math.nan, 4), "not finite"),
 }

@@ -5,7 +5,7 @@
 
 import sys
 
-import pagedkv.attention.triton  # noqa: F401, I001 (chooses the interpreter, before Triton is imported)
+import pagedkv.attention.triton  # noqa: F401  # isort: skip: it chooses the interpreter, before Triton is imported
 import torch
 import triton
 import triton.language as tl
