@@ -15,6 +15,8 @@ LOOKS = {  # name -> (label, colour, marker)
     SDPA: ("PyTorch, contiguous K/V", style.MUTED, "|"),
 }
 
+CASE_COLOURS = ("#332288", "#117733", "#882255", "#555555", "#7A5E00", "#AA3377", "#004488")  # dark enough to write in
+
 
 def share_of_reads(record: dict, cases: Sequence[str] = ("a", "c", "d", "e", "g", "i", "k", "l32")):
     """Bytes read per second by size: the read ceiling as a line, some decode cases as points under it."""
@@ -36,9 +38,8 @@ def ladder(record: dict, rungs: Mapping[str, str]):
     """The share of the read ceiling that each rung reaches, a line for each case. `rungs`: implementation -> label, in order."""
     with _axes(height=4.2) as (figure, axes):
         climbed = [entry for entry in _decodes(record) if len(set(rungs) & set(entry["results"])) > 1]
-        colours = (style.TOKEN, style.INTERNAL, style.HIGHLIGHT, style.MUTED, style.RESERVED, "#997700", "#225522")
         ends = []
-        for entry, colour in zip(climbed, colours, strict=False):
+        for entry, colour in zip(climbed, CASE_COLOURS, strict=False):
             steps = [(i, 100 * entry["results"][name]["share"]) for i, name in enumerate(rungs) if name in entry["results"]]
             axes.plot(*zip(*steps, strict=True), marker="o", color=colour)
             ends.append((steps[-1][1], f"{entry['case']}: {entry['shape']}", colour))

@@ -57,5 +57,7 @@ def line_of_pieces(lengths: Sequence[int], tile: int, num_pieces: int) -> Canvas
             canvas.text((left + right) / 2, 168, f"program {piece}" if right - left > 90 else piece, anchor="middle")
     merged = len({part.sequence for part in parts if not part.whole})
     partial = sum(not part.whole for part in parts)
-    canvas.text(20, 204, f"Hatched: {partial} partial results of {merged} sequences, which the merge puts together. The rest is done.")
+    of = "one sequence" if merged == 1 else f"{merged} sequences"
+    words = f"Hatched: {partial} partial results of {of}, which the merge puts together." if partial else "Nothing is left to merge."
+    canvas.text(20, 204, words)
     return canvas

@@ -1,0 +1,181 @@
+"""The pictures of lesson 4.3: charts show the record's numbers, address arithmetic and pieces are right, source is found by markers."""
+
+import inspect
+import random
+
+import numpy as np
+import pytest
+
+from pagedkv.bench.recorded import recorded, results, source
+from pagedkv.draw import measurements, style
+from pagedkv.draw.coalescing import sectors_of, touched_sectors
+from pagedkv.draw.packing import packed_heads
+from pagedkv.draw.pieces import cut, line_of_pieces
+from pagedkv.draw.source import changes, piece
+
+
+def entry(case, size, results, **rest):
+    return {
+        "case": case,
+        "shape": f"shape of {case}",
+        "kind": "decode",
+        "bytes": size,
+        "flops": 4 * size,
+        "block_size": 16,
+        "results": results,
+    } | rest
+
+
+def timing(share):
+    return {"us": 10.0, "share": share, "gb_s": 4000 * share}
+
+
+A = {"rung 0": timing(0.1), "rung 2": timing(0.4), "pagedkv": timing(0.6), "FlashInfer, x": timing(0.5), "FlashInfer, y": timing(0.3)}
+D = {"rung 0": timing(0.05), "rung 2": timing(0.7), "pagedkv": timing(0.95), "SDPA, contiguous": timing(0.96)}
+RECORD = {
+    "provenance": {"gpu": "a card", "driver": "1", "torch": "2", "triton": "3", "date": "2026-01-02 03:04 UTC", "command": "python -m x"},
+    "ceilings": [
+        {"kind": "copy", "bytes": 10**7, "gb_s": 9e9},
+        {"kind": "read", "bytes": 10**7, "gb_s": 2000.0},
+        {"kind": "read", "bytes": 10**9, "gb_s": 4000.0},
+        {"kind": "matmul", "tflop_s": 800.0},
+    ],
+    "cases": [
+        entry("a", 10**7, A),
+        entry("d", 10**9, D),
+        entry("j1", 10**9, {"pagedkv": timing(0.93)}, block_size=1),
+        entry("p", 10**8, {"pagedkv": {"us": 300.0, "gb_s": 300.0, "share": 0.1}}, kind="prefill", flops=10**11),
+    ],
+}
+
+
+def points(figure, axes=0):
+    return [tuple(map(float, xy)) for line in figure.axes[axes].lines for xy in zip(*line.get_data(), strict=True)]
+
+
+def texts(figure):
+    return " ".join(text.get_text() for axes in figure.axes for text in axes.texts)
+
+
+def test_reads_are_drawn_at_their_size_under_the_ceiling():
+    figure = measurements.share_of_reads(RECORD)
+    assert {(10.0, 2.0), (1000.0, 4.0), (10.0, 2.4), (1000.0, 3.8)} <= {(x, round(y, 6)) for x, y in points(figure)}
+    assert not any(y > 5 for _, y in points(figure))  # the copy ceiling is none of reading
+
+
+def test_the_ladder_has_a_line_for_each_case_that_was_climbed():
+    figure = measurements.ladder(RECORD, {"rung 0": "0", "rung 1": "1", "rung 2": "2", "pagedkv": "3"})
+    assert points(figure) == [(0, 10), (2, 40), (3, 60), (0, 5), (2, 70), (3, 95)]
+    assert "a: shape of a" in texts(figure) and "j1" not in texts(figure)
+
+
+def test_peers_show_the_better_variant():
+    drawn = points(measurements.peers(RECORD))
+    assert (50.0, 0.0) in drawn and (30.0, 0.0) not in drawn and (96.0, 1.0) in drawn
+
+
+def test_the_roofline_bends_where_the_ceilings_meet():
+    figure = measurements.roofline(RECORD, ("d", "p"))
+    assert (200.0, 800.0) in points(figure)  # 800 TFLOP/s over 4 TB/s
+    assert (4.0, 400.0) in points(figure) and (1000.0, pytest.approx(333.333, rel=1e-4)) in points(figure)
+
+
+def test_block_sizes_stand_beside_their_waste():
+    figure = measurements.block_sizes(RECORD, {1: 0.0, 16: 0.03})
+    assert points(figure) == [(0, 93), (1, 95)]
+    assert texts(figure) == "0.0 3.0"
+
+
+@pytest.mark.parametrize("colour", measurements.CASE_COLOURS)
+def test_the_names_of_cases_are_readable(colour):
+    assert style.contrast(colour, style.BACKGROUND) >= 4.5
+
+
+def test_labels_are_moved_apart_and_stay_below_the_top():
+    places = measurements._spaced([99, 98, 10, 99], 6)
+    assert all(b - a >= 6 for a, b in np.lib.stride_tricks.sliding_window_view(sorted(places), 2)) and max(places) <= 102
+    assert places[2] == 10
+
+
+def test_a_record_says_where_it_comes_from():
+    assert source(RECORD) == "a card, driver 1, torch 2, Triton 3, 2026-01-02: python -m x"
+    assert results(RECORD, "j1")["pagedkv"]["share"] == 0.93 and results(RECORD, "z") == {}
+    with pytest.raises(FileNotFoundError, match="python -m pagedkv.bench --out"):
+        recorded("nothing")
+
+
+# addresses
+
+
+@pytest.mark.parametrize(
+    ("addresses", "width", "sectors"), [((0, 16), 16, {0}), ((31,), 2, {0, 1}), ((0, 4096), 2, {0, 128}), ((), 4, set())]
+)
+def test_sectors_are_those_that_hold_a_byte(addresses, width, sectors):
+    assert sectors_of(addresses, width) == sectors
+
+
+def test_the_picture_counts_bytes_wanted_and_fetched():
+    svg = touched_sectors({"apart": ([0, 64, 128], 8), "together": (range(0, 64, 2), 2)}).svg("x")
+    assert "24 bytes wanted, 3 sectors = 96 bytes fetched: 25 % of use" in svg
+    assert "64 bytes wanted, 2 sectors = 64 bytes fetched: 100 % of use" in svg
+
+
+# pieces
+
+
+def test_pieces_cover_every_tile_once_and_are_equal():
+    draw = random.Random(0)
+    for _ in range(200):
+        lengths = [draw.choice((0, 1, 63, 64, 65, draw.randint(0, 5000))) for _ in range(draw.randint(1, 9))]
+        pieces = draw.randint(1, 40)
+        parts = cut(lengths, 64, pieces)
+        for sequence, length in enumerate(lengths):
+            mine = [part for part in parts if part.sequence == sequence]
+            assert [part.first for part in mine] == [0] + [part.last for part in mine[:-1]]
+            assert mine[-1].last == max(1, -(-length // 64))
+            assert all(part.whole == (len(mine) == 1) for part in mine)
+        sizes = [sum(part.last - part.first for part in parts if part.piece == piece) for piece in range(parts[-1].piece + 1)]
+        assert len(set(sizes[:-1])) <= 1 and 0 < sizes[-1] <= sizes[0] and len(sizes) <= pieces
+
+
+def test_the_picture_of_pieces_counts_what_is_merged():
+    svg = line_of_pieces([100, 100, 300], tile=50, num_pieces=5).svg("x")
+    assert "3 sequences, 10 tiles of 50 tokens, 5 programs" in svg and "Hatched: 3 partial results of one sequence," in svg
+
+
+def test_packing_counts_the_bytes():
+    assert "4 × 32 KiB read" in packed_heads(4, 64, 128).svg("x")
+    assert "nothing to pack" in packed_heads(1, 64, 128).svg("x")
+
+
+# source
+
+
+def one(x):
+    # start
+    y = x + 1
+    return y  # end
+
+
+def two(x):
+    # start
+    y = x + 2
+    return y  # end
+
+
+def test_a_piece_is_found_by_its_first_and_last_line():
+    assert piece(one, "# start", "y = x") == ["# start", "y = x + 1"]
+    assert changes(one, two, context=0) == ["⋮", "-def one(x):", "+def two(x):", "⋮", "-    y = x + 1", "+    y = x + 2"]
+
+
+@pytest.mark.parametrize(("first", "last"), [("nowhere", "y"), ("# start", "nowhere"), ("y", "y"), ("return", "# start")])
+def test_a_marker_that_is_gone_is_an_error(first, last):
+    with pytest.raises(ValueError, match="must have one line with"):
+        piece(one, first, last)
+
+
+def test_a_piece_longer_than_a_screen_is_an_error(monkeypatch):
+    lines = ["def f():", *["    pass"] * 40, "    return 1"]
+    monkeypatch.setattr(inspect, "getsource", lambda _: "\n".join(lines))
+    with pytest.raises(ValueError, match="at most 30 lines, not 42"):
+        piece(one, "def f", "return 1")
