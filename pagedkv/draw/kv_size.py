@@ -39,11 +39,6 @@ def kv_size(name: str, shape: KVShape, num_tokens: int, batch: int) -> Canvas:
     gib = total / 2**30
     top = next((size for size in GPUS.values() if size >= gib), gib)
     scale = (right - left) / top
-    for row, (words, size) in enumerate((("one sequence", gib / batch), ("all together" if batch == 1 else f"{batch:,} sequences", gib))):
-        y = 164 + 60 * row
-        canvas.text(left - 12, y + 18, words, anchor="end")
-        canvas.rect(left, y, max(size * scale, 1), 36, style.TOKEN)
-        canvas.text(left + size * scale + 10, y + 18, in_words(size * 2**30), bold=True)
     last = left
     for words, size in GPUS.items():
         at = left + size * scale
@@ -52,4 +47,11 @@ def kv_size(name: str, shape: KVShape, num_tokens: int, batch: int) -> Canvas:
             canvas.text(at, 290, words, anchor="middle", fill=style.MUTED)
             last = at
     canvas.text(left - 12, 290, "GPU memory", anchor="end", fill=style.MUTED)
+    for row, (words, size) in enumerate((("one sequence", gib / batch), ("all together" if batch == 1 else f"{batch:,} sequences", gib))):
+        y = 164 + 60 * row
+        canvas.text(left - 12, y + 18, words, anchor="end")
+        canvas.rect(left, y, max(size * scale, 1), 36, style.TOKEN)
+        x, label = left + max(size * scale, 1), in_words(size * 2**30)
+        canvas.rect(x + 4, y + 8, style.text_width(label) + 24, 20, style.BACKGROUND, stroke=None)  # no line crosses the number
+        canvas.text(x + 10, y + 18, label, bold=True)
     return canvas

@@ -42,5 +42,5 @@ def explorer():
         right=widget.choice("Right", list(POLICIES), "paged"),
         workload=widget.choice("Requests like", list(WORKLOADS), "paper-sharegpt"),
         colours=widget.choice("Colours show", ["requests", "states"], "requests"),
-        moment=widget.slider("Moment", 20, 0, MOMENTS),
+        moment=widget.slider("Moment", 20, 0, MOMENTS, wide=True),
     )

@@ -21,9 +21,10 @@ class State(HasTraits):
     value = Any()
 
 
-def slider(label: str, value: int, low: int, high: int, step: int = 1, quick: bool = True):
-    """A whole number; `quick=False` redraws only on release, for pictures that take over 0.2 s."""
-    return ipywidgets.IntSlider(value, low, high, step, description=label, continuous_update=quick, **_LOOK)
+def slider(label: str, value: int, low: int, high: int, step: int = 1, quick: bool = True, wide: bool = False):
+    """A whole number; `quick=False` redraws only on release, for pictures that take over 0.2 s. `wide` is as wide as a picture."""
+    look = _LOOK | ({"layout": {"width": f"{style.WIDTH}px"}} if wide else {})
+    return ipywidgets.IntSlider(value, low, high, step, description=label, continuous_update=quick, **look)
 
 
 def steps(label: str, options: Sequence, value, quick: bool = True):
