@@ -1,6 +1,5 @@
 """The pictures of lesson 4.3: charts show the record's numbers, address arithmetic and pieces are right, source is found by markers."""
 
-import inspect
 import random
 
 import numpy as np
@@ -151,6 +150,8 @@ def test_packing_counts_the_bytes():
 # source
 
 
+MODULE = """
+@decorated
 def one(x):
     # start
     y = x + 1
@@ -163,19 +164,31 @@ def two(x):
     return y  # end
 
 
-def test_a_piece_is_found_by_its_first_and_last_line():
-    assert piece(one, "# start", "y = x") == ["# start", "y = x + 1"]
-    assert changes(one, two, context=0) == ["⋮", "-def one(x):", "+def two(x):", "⋮", "-    y = x + 1", "+    y = x + 2"]
+def long(x):
+LINES
+    return x
+""".replace("LINES", "    pass\n" * 40)
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch):
+    (tmp_path / "shown.py").write_text(MODULE, encoding="utf-8")  # cannot be imported: `decorated` is nothing
+    monkeypatch.syspath_prepend(tmp_path)
+
+
+def test_a_piece_is_found_by_its_first_and_last_line(module):
+    assert piece("shown:one", "# start", "y = x") == ["# start", "y = x + 1"]
+    assert changes("shown:one", "shown:two", context=0) == ["⋮", "-def one(x):", "+def two(x):", "⋮", "-    y = x + 1", "+    y = x + 2"]
 
 
 @pytest.mark.parametrize(("first", "last"), [("nowhere", "y"), ("# start", "nowhere"), ("y", "y"), ("return", "# start")])
-def test_a_marker_that_is_gone_is_an_error(first, last):
+def test_a_marker_that_is_gone_is_an_error(module, first, last):
     with pytest.raises(ValueError, match="must have one line with"):
-        piece(one, first, last)
+        piece("shown:one", first, last)
 
 
-def test_a_piece_longer_than_a_screen_is_an_error(monkeypatch):
-    lines = ["def f():", *["    pass"] * 40, "    return 1"]
-    monkeypatch.setattr(inspect, "getsource", lambda _: "\n".join(lines))
-    with pytest.raises(ValueError, match="at most 30 lines, not 42"):
-        piece(one, "def f", "return 1")
+def test_a_function_that_is_gone_and_a_piece_longer_than_a_screen_are_errors(module):
+    with pytest.raises(ValueError, match="has no 'three'"):
+        piece("shown:three", "a", "b")
+    with pytest.raises(ValueError, match="at most 30 lines, not 43"):
+        piece("shown:long", "def long", "return x")
