@@ -1,7 +1,7 @@
 """Show the package's own source in a notebook, so that what a lesson explains is what runs: a piece of a kernel, or what another changes.
 
-A function is named "module:function" and only read, never imported, so a kernel is shown where Triton is missing too. Pieces are found by the
-text of their first and last line. A piece that has become longer than a screen is an error.
+A function is named "module:function" and read, not imported, so that a kernel is shown where Triton is missing too. Pieces are found by
+the text of their first and last line. A piece that has become longer than a screen is an error.
 """
 
 import ast
