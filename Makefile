@@ -17,7 +17,7 @@ notebooks: .venv/ready          ## execute every notebook in place and derive th
 	$(BIN)/python -m pagedkv.quiz.editions
 
 figures: .venv/ready            ## redraw figures/
-	$(BIN)/python -m pagedkv.draw.figures
+	$(BIN)/python -m pagedkv.draw
 
 bench: .venv/ready              ## measure the kernel on a GPU
 	$(BIN)/python -m pagedkv.bench

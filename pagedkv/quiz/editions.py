@@ -76,8 +76,8 @@ def graded(source: nbformat.NotebookNode) -> nbformat.NotebookNode:
 
 def execute(notebook: nbformat.NotebookNode, folder: Path) -> nbformat.NotebookNode:
     """The notebook run from top to bottom in `folder`, normalised. An error in a cell raises, and then nothing is stored."""
-    options = {"timeout": 600, "kernel_name": "python3", "store_widget_state": False, "record_timing": False}
-    client = NotebookClient(notebook, resources={"metadata": {"path": str(folder)}}, **options)
+    resources = {"metadata": {"path": str(folder)}}
+    client = NotebookClient(notebook, timeout=600, kernel_name="python3", record_timing=False, resources=resources)
     return normalise(client.execute())
 
 
