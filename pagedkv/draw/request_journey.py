@@ -12,13 +12,11 @@ LOGICAL_X, TABLE_X, POOL_X, TOP = 34, 284, 470, 88
 OTHERS = style.mix(style.GRID, share=0.4)
 
 
-def journey(
-    title: str, pool: BlockPool, sequences: Mapping[str, tuple[Sequence[str], BlockTable]], new: Collection[int] = ()
-) -> Canvas:
+def journey(title: str, pool: BlockPool, sequences: Mapping[str, tuple[Sequence[str], BlockTable]], new: Collection[int] = ()) -> Canvas:
     """The words of each sequence in logical blocks, the block table beside them, and the pool with every word in its slot.
 
-    `sequences` maps a name to (its words, its table); `new` are the slots to outline. A block with two owners says so; blocks of
-    requests that are not shown are hatched.
+    `sequences` maps a name to (its words, its table); words of up to five letters fit. `new` are the slots to outline.
+    A block with two owners says so; blocks of requests that are not shown are hatched.
     """
     size = pool.block_size
     rows = sum(len(table.blocks) + 1 for _, table in sequences.values())
