@@ -179,6 +179,12 @@ def test_a_solution_becomes_a_stub_and_hidden_tests_go():
     assert [cell.metadata.get("nbgrader", {}).get("solution") for cell in cells] == [True, True, None]
 
 
+def test_a_link_out_of_the_solutions_leads_to_the_same_file():
+    source = notebook_of("1")
+    source.cells[0].source += "\n[glossary](../glossary.ipynb), [next](2_2_fragmentation.ipynb)"
+    assert "[glossary](glossary.ipynb), [next](2_2_fragmentation.ipynb)" in editions.derive(source).cells[0].source
+
+
 def test_a_cell_with_both_a_solution_and_a_check_is_refused():
     exercise = next(editions.GRADED.finditer('check("2.1-x", f).points'))[1]
     with pytest.raises(ValueError, match=f"not both: {exercise}"):

@@ -49,6 +49,7 @@ def derive(source: nbformat.NotebookNode) -> nbformat.NotebookNode:
 
 
 def _without_solution(text: str) -> str:
+    text = text.replace("](../", "](")  # a link from solutions/ to its parent folder stays in that folder
     return HIDDEN_TESTS.sub("", SOLUTION.sub(_stub, text)).rstrip("\n")
 
 
