@@ -14,7 +14,7 @@ from pagedkv.attention.online_softmax import SoftmaxState
 
 CHUNK = 256  # keys per item at most, tokens
 TILE = 64  # queries per item at most, tokens
-SLAB_BYTES = 4 << 20  # K, V and scores of the items that run at once
+SLAB_BYTES = 8 << 20  # K, V and scores of the items that run at once
 
 
 @dataclass(frozen=True)
@@ -72,15 +72,17 @@ def attend(tiles, span, q, k_cache, v_cache, block_tables, *, scale, window, sof
     state = SoftmaxState(nothing - float("inf"), nothing, torch.zeros_like(queries))
 
     item_bytes = dtype.itemsize * chunk * num_kv_heads * (2 * head_dim + group * tiles.size)
-    at_once = max(1, SLAB_BYTES // item_bytes)
-    for start in range(0, len(item_tile), at_once):
+    at_once = min(len(item_tile), max(1, SLAB_BYTES // item_bytes))
+    k_rows, v_rows = Rows(k_cache, at_once * chunk), Rows(v_cache, at_once * chunk)
+    for start in range(0, len(item_tile), at_once or 1):
         tile, first = item_tile[start : start + at_once], item_begin[start : start + at_once]
         touched = slice(int(tile[0]), int(tile[-1]) + 1)
         tile, first = tile.to(device, non_blocking=True), first.to(device, non_blocking=True)
         positions = (begin[tile] + first)[:, None] + torch.arange(chunk, device=device)  # [items, chunk]
         readable = torch.minimum(positions, end[tile, None] - 1).clamp(min=0)
-        blocks = block_tables[tiles.sequence[tile, None], readable // block_size].long()
-        keys, values = (gather(cache, blocks, readable % block_size, dtype) for cache in (k_cache, v_cache))
+        block = block_tables[tiles.sequence[tile, None], readable >> (block_size.bit_length() - 1)].long()
+        offset = readable & (block_size - 1)  # a block size is a power of two
+        keys, values = k_rows.gather(block, offset).to(dtype), v_rows.gather(block, offset).to(dtype)
 
         scores = queries[tile] @ keys.transpose(-1, -2)  # [items, num_kv_heads, group * size, chunk]
         if softcap is not None:
@@ -88,7 +90,7 @@ def attend(tiles, span, q, k_cache, v_cache, block_tables, *, scale, window, sof
         positions, last = positions[:, None, :], query_positions[tile, :, None]
         hidden = positions > last if window is None else (positions > last) | (positions <= last - window)  # [items, size, chunk]
         scores.view(-1, num_kv_heads, group, tiles.size, chunk).masked_fill_(hidden[:, None, None], float("-inf"))
-        merge_rows(state, touched, tile - touched.start, SoftmaxState().update(scores, values))
+        merge_rows(state, touched, tile - touched.start, SoftmaxState.of_block(scores, values))
 
     def by_token(x):  # [num_tiles, num_kv_heads, group * size, ...] to [num_tiles, size, num_q_heads, ...]
         return x.unflatten(2, (group, tiles.size)).movedim(3, 1).flatten(2, 3)
@@ -106,20 +108,27 @@ def cut(spans, chunk):
     return index, chunk * (torch.arange(len(index)) - (chunks.cumsum(0) - chunks)[index])
 
 
-def gather(cache, blocks, offsets, dtype):
-    """Return the rows of `cache` at (block, offset) [items, chunk] as `dtype`, head first: [items, num_kv_heads, chunk, head_dim].
+class Rows:
+    """A cache as a table of rows, one for each token and KV head, from which many are copied at once, head first.
 
-    One row is one token's vector for one head. All rows start at multiples of some unit, so a view [rows, head_dim] with that step serves any
-    strides with a single copy.
+    All rows begin at multiples of one unit, so a view [num_rows, head_dim] with that step, rows overlapping if they must, serves a cache of any strides.
     """
-    num_kv_heads, head_dim = cache.shape[2:]
-    block_stride, token_stride, head_stride, step = cache.stride()
-    unit = gcd(block_stride, token_stride, head_stride) or 1
-    last_row = sum((size - 1) * stride for size, stride in zip(cache.shape[:3], cache.stride(), strict=False)) // unit
-    rows = cache.as_strided((last_row + 1, head_dim), (unit, step))
-    index = (blocks * block_stride + offsets * token_stride)[:, None, :]  # [items, 1, chunk]
-    index = (index + head_stride * torch.arange(num_kv_heads, device=cache.device)[:, None]) // unit
-    return rows.index_select(0, index.flatten()).view(*index.shape, head_dim).to(dtype)
+
+    def __init__(self, cache, num_tokens):
+        *sizes, head_dim = cache.shape
+        *strides, step = cache.stride()
+        unit = gcd(*strides) or 1
+        self.strides = [stride // unit for stride in strides]
+        num_rows = 1 + sum((size - 1) * stride for size, stride in zip(sizes, self.strides, strict=True))
+        self.rows = cache.as_strided((num_rows, head_dim), (unit, step))
+        self.heads = self.strides[2] * torch.arange(sizes[2], device=cache.device)[:, None]
+        self.buffer = torch.empty(num_tokens * sizes[2], head_dim, dtype=cache.dtype, device=cache.device)
+
+    def gather(self, block, offset):
+        """Return the rows at (block, offset) [items, chunk] as [items, num_kv_heads, chunk, head_dim], valid until the next call."""
+        index = (block * self.strides[0] + offset * self.strides[1])[:, None, :] + self.heads
+        picked = torch.index_select(self.rows, 0, index.flatten(), out=self.buffer[: index.numel()])
+        return picked.view(*index.shape, -1)
 
 
 def merge_rows(state, touched, index, parts):

@@ -14,11 +14,16 @@ class SoftmaxState:
     def __init__(self, m=float("-inf"), l=0.0, o=0.0):  # noqa: E741 (l is the paper's name)
         self.m, self.l, self.o = (torch.as_tensor(x) for x in (m, l, o))
 
-    def update(self, scores, values):
-        """Take in a block: scores [..., num_queries, num_keys] (-inf where masked), values [..., num_keys, head_dim]. Returns itself."""
+    @classmethod
+    def of_block(cls, scores, values):
+        """The state of one block alone: scores [..., num_queries, num_keys] (-inf where masked), values [..., num_keys, head_dim]."""
         m = scores.amax(-1)
         weights = torch.exp(scores - finite(m).unsqueeze(-1))  # [..., num_queries, num_keys], all at most 1
-        return self.merge(SoftmaxState(m, weights.sum(-1), weights @ values))
+        return cls(m, weights.sum(-1), weights @ values)
+
+    def update(self, scores, values):
+        """Take in one more block. Returns itself."""
+        return self.merge(SoftmaxState.of_block(scores, values))
 
     def merge(self, other):
         """Take in what `other` has seen; neither the order nor the grouping of merges matters. Returns itself."""
