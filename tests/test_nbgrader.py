@@ -1,0 +1,69 @@
+"""The sources are assignments that nbgrader releases and grades: the solution gets every point, an untouched edition none."""
+
+import csv
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+
+ROOT = Path(__file__).parents[1]
+NBGRADER = ROOT / ".venv-teach/bin/nbgrader"
+SOURCES = sorted((ROOT / "notebooks/solutions").glob("*.ipynb"))
+GRADED = "5_2_quiz"
+
+pytestmark = pytest.mark.skipif(not NBGRADER.exists(), reason="nbgrader has an environment of its own: make teach")
+
+
+def nbgrader(course: Path, *arguments: str) -> None:
+    """Run nbgrader on the course, its kernels being those of the environment under test."""
+    kernel = course / "jupyter/kernels/python3/kernel.json"
+    kernel.parent.mkdir(parents=True, exist_ok=True)
+    argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    kernel.write_text(json.dumps({"argv": argv, "display_name": "Python 3 (ipykernel)", "language": "python"}))
+    places = {"JUPYTER_PATH": course / "jupyter", "JUPYTER_CONFIG_DIR": course / "config", "JUPYTER_DATA_DIR": course / "data", "CI": "1"}
+    command = [NBGRADER, *arguments, f"--course-dir={course}"]
+    ran = subprocess.run(command, env=os.environ | places, capture_output=True, text=True, cwd=course)
+    assert ran.returncode == 0, ran.stderr
+
+
+def scores(course: Path, assignment: str) -> dict[str, tuple[float, float]]:
+    """(points, highest possible points) of each student, from nbgrader's own export."""
+    nbgrader(course, "export", f"--to={course / 'grades.csv'}")
+    rows = csv.DictReader((course / "grades.csv").open())
+    return {row["student_id"]: (float(row["score"] or 0), float(row["max_score"])) for row in rows if row["assignment"] == assignment}
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=[path.stem for path in SOURCES])
+def test_every_source_can_be_released(path, tmp_path):
+    assignment = tmp_path / "source" / path.stem
+    assignment.mkdir(parents=True)
+    shutil.copy(path, assignment)
+    nbgrader(tmp_path, "generate_assignment", path.stem)
+    released = (tmp_path / "release" / path.stem / path.name).read_text()
+    assert "BEGIN SOLUTION" not in released and "NotImplementedError" in released
+
+
+def test_grading_gives_the_solution_every_point_and_the_untouched_editions_none(tmp_path):
+    source = ROOT / f"notebooks/solutions/{GRADED}.ipynb"
+    (tmp_path / "source" / GRADED).mkdir(parents=True)
+    shutil.copy(source, tmp_path / "source" / GRADED)
+    nbgrader(tmp_path, "generate_assignment", GRADED)
+    handed_in = {
+        "solved": source,
+        "released": tmp_path / "release" / GRADED / source.name,
+        "derived": ROOT / "notebooks" / source.name,
+    }
+    for student, path in handed_in.items():
+        folder = tmp_path / "submitted" / student / GRADED
+        folder.mkdir(parents=True)
+        shutil.copy(path, folder)
+    nbgrader(tmp_path, "autograde", GRADED, "--create")
+    metadata = [cell.metadata.get("nbgrader", {}) for cell in nbformat.read(source, as_version=4).cells]
+    total = sum(cell.get("points", 0) for cell in metadata)
+    assert total > 0
+    assert scores(tmp_path, GRADED) == {"solved": (total, total), "released": (0, total), "derived": (0, total)}
