@@ -26,15 +26,15 @@ def nbgrader(course: Path, *arguments: str) -> None:
     argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
     kernel.write_text(json.dumps({"argv": argv, "display_name": "Python 3 (ipykernel)", "language": "python"}))
     places = {"JUPYTER_PATH": course / "jupyter", "JUPYTER_CONFIG_DIR": course / "config", "JUPYTER_DATA_DIR": course / "data", "CI": "1"}
-    command = [NBGRADER, *arguments, f"--course-dir={course}"]
-    ran = subprocess.run(command, env=os.environ | places, capture_output=True, text=True, cwd=course)
+    places["PATH"] = f"{NBGRADER.parent}{os.pathsep}{os.environ['PATH']}"       # nbgrader calls alembic
+    ran = subprocess.run([NBGRADER, *arguments], env=os.environ | places, capture_output=True, text=True, cwd=course)
     assert ran.returncode == 0, ran.stderr
 
 
 def scores(course: Path, assignment: str) -> dict[str, tuple[float, float]]:
     """(points, highest possible points) of each student, from nbgrader's own export."""
-    nbgrader(course, "export", f"--to={course / 'grades.csv'}")
-    rows = csv.DictReader((course / "grades.csv").open())
+    nbgrader(course, "export", "--to=grades.csv")
+    rows = csv.DictReader((course / "grades.csv").read_text().splitlines())
     return {row["student_id"]: (float(row["score"] or 0), float(row["max_score"])) for row in rows if row["assignment"] == assignment}
 
 
