@@ -4,13 +4,15 @@ import random
 
 import numpy as np
 import pytest
+from svg_text import overlaps, text_boxes
 
 from pagedkv.bench.recorded import recorded, results, source
 from pagedkv.draw import measurements, style
 from pagedkv.draw.coalescing import sectors_of, touched_sectors
 from pagedkv.draw.packing import packed_heads
-from pagedkv.draw.pieces import cut, line_of_pieces
 from pagedkv.draw.source import changes, piece
+from pagedkv.draw.splits import cut, splits_of_sequences
+from pagedkv.explore import split_kv
 
 
 def entry(case, size, results, **rest):
@@ -119,27 +121,31 @@ def test_the_picture_counts_bytes_wanted_and_fetched():
     assert "64 bytes wanted, 2 sectors = 64 bytes fetched: 100 % of use" in svg
 
 
-# pieces
+# splits
 
 
-def test_pieces_cover_every_tile_once_and_are_equal():
+def test_splits_cover_every_token_once_and_only_the_last_is_short():
     draw = random.Random(0)
     for _ in range(200):
         lengths = [draw.choice((0, 1, 63, 64, 65, draw.randint(0, 5000))) for _ in range(draw.randint(1, 9))]
-        pieces = draw.randint(1, 40)
-        parts = cut(lengths, 64, pieces)
-        for sequence, length in enumerate(lengths):
-            mine = [part for part in parts if part.sequence == sequence]
-            assert [part.first for part in mine] == [0] + [part.last for part in mine[:-1]]
-            assert mine[-1].last == max(1, -(-length // 64))
-            assert all(part.whole == (len(mine) == 1) for part in mine)
-        sizes = [sum(part.last - part.first for part in parts if part.piece == piece) for piece in range(parts[-1].piece + 1)]
-        assert len(set(sizes[:-1])) <= 1 and 0 < sizes[-1] <= sizes[0] and len(sizes) <= pieces
+        for length, splits in zip(lengths, cut(lengths, 64), strict=True):
+            assert sum(splits) == length and len(splits) == max(1, -(-length // 64))
+            assert set(splits[:-1]) <= {64} and splits[-1] <= 64
 
 
-def test_the_picture_of_pieces_counts_what_is_merged():
-    svg = line_of_pieces([100, 100, 300], tile=50, num_pieces=5).svg("x")
-    assert "3 sequences, 10 tiles of 50 tokens, 5 programs" in svg and "Hatched: 3 partial results of one sequence," in svg
+def test_the_picture_of_splits_counts_programs_and_what_is_merged():
+    svg = splits_of_sequences([100, 20, 300, 0], split_tokens=50, kv_heads=8, multiprocessors=132).svg("x")
+    assert "80 programs for 132 multiprocessors: 0.6 for each, so some idle." in svg  # (2 + 1 + 6 + 1) splits of 8 heads
+    assert "8 partial results per KV head, of 2 sequences" in svg
+
+
+def test_the_split_slider_is_legible_at_its_ends():
+    for batch in split_kv.BATCHES:
+        for tokens, heads in ((128, 32), (8192, 1)):
+            svg = split_kv.picture(batch, tokens, heads)
+            assert overlaps(text_boxes(svg)) == []
+            assert all(x0 >= 0 and x1 <= style.WIDTH for x0, _, x1, _, _ in text_boxes(svg))
+    split_kv.explorer()
 
 
 def test_packing_counts_the_bytes():
