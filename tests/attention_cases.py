@@ -1,6 +1,7 @@
 """Small cases with known answers that every backend must get right. Each is a function of (attend, write, device); `CASES` lists them all.
 
-Two tricks: with K of 0 all scores are equal and the output is the plain mean of the visible V; with V[position] = position it says which were visible.
+Two tricks: with K of 0 all scores are equal and the output is the plain mean of the visible V; with V[position] =
+position it says which were visible.
 """
 
 import math
@@ -67,6 +68,15 @@ def an_empty_sequence_gives_zeros_and_leaves_its_neighbours_alone(attend, write,
     out, lse = attend(ones(device, 4, 1, 16), k, v, tables, lens, query_start_loc=ints([0, 3, 3, 4], device), return_lse=True)
     close(out, [1.0, 1.0, 1.0, 2.0])
     close(lse, [math.log(2), math.log(3), math.log(4), 0.0])
+
+
+@case
+def nothing_but_empty_sequences(attend, write, device):
+    k, v = mean_caches([], 4, 1, device, elsewhere=NAN)
+    tables, lens = torch.full((2, 1), -1, dtype=torch.int32, device=device), ints([0, 0], device)
+    for starts in (None, ints([0, 1, 2], device), ints([0, 0, 2], device)):
+        out, lse = attend(ones(device, 2, 2, 16), k, v, tables, lens, query_start_loc=starts, return_lse=True)
+        assert (out == 0).all() and (lse == -INF).all()
 
 
 @case
@@ -268,7 +278,9 @@ def only_the_addresses_change(attend, write, device):
         slots = torch.tensor([table[p // 4] * 4 + p % 4 for p in range(11)], device=device)
         write(batch.keys[0], batch.values[0], k, v, slots)
         tables, lens = ints([table], device), ints([11], device)
-        results.append((attend(batch.q, k, v, tables, lens), attend(prefill.q, k, v, tables, lens, query_start_loc=prefill.query_start_loc)))
+        results.append(
+            (attend(batch.q, k, v, tables, lens), attend(prefill.q, k, v, tables, lens, query_start_loc=prefill.query_start_loc))
+        )
     assert all(torch.equal(a, b) for result in results[1:] for a, b in zip(result, results[0], strict=True))
 
 
@@ -328,7 +340,9 @@ def an_fp8_cache_is_scaled_and_saturates(attend, write, device):
         out = attend(q[:1], k, v, ints([[1]], device), ints([2], device), scale=0.0, k_scale=0.5, v_scale=2.0)
         assert out.dtype == dtype
         close(out, (1.0 - 896.0) / 2, 4e-3)
-        out = attend(q, k, v, ints([[1]], device), ints([2], device), scale=0.1, k_scale=0.5, v_scale=2.0, query_start_loc=ints([0, 2], device))
+        out = attend(
+            q, k, v, ints([[1]], device), ints([2], device), scale=0.1, k_scale=0.5, v_scale=2.0, query_start_loc=ints([0, 2], device)
+        )
         close(out, [1.0, 1.0], 4e-3)  # the second key's score is far below
     write(-new[:1], new[:1], k, v, torch.tensor([0], device=device))
     close(k[0, 0], -1.0, tolerance=0)

@@ -25,7 +25,8 @@ class Batch:
         """out and lse in float64."""
         bounds = range(len(self.keys) + 1) if self.query_start_loc is None else self.query_start_loc.tolist()
         parts = [
-            reference(self.q[first:end], k, v, **options) for first, end, k, v in zip(bounds, bounds[1:], self.keys, self.values, strict=False)
+            reference(self.q[first:end], k, v, **options)
+            for first, end, k, v in zip(bounds, bounds[1:], self.keys, self.values, strict=False)
         ]
         return torch.cat([out for out, _ in parts]), torch.cat([lse for _, lse in parts])
 
@@ -53,7 +54,9 @@ def reference(q, k, v, scale=None, window=None, softcap=None):
     return out, lse
 
 
-def random_batch(lengths, *, num_queries=None, block_size=16, heads=(4, 2), head_dim=16, dtype=torch.float64, seed=0, spread=1.0, poison=torch.nan):
+def random_batch(
+    lengths, *, num_queries=None, block_size=16, heads=(4, 2), head_dim=16, dtype=torch.float64, seed=0, spread=1.0, poison=torch.nan
+):
     """A shuffled pool; every slot that holds no token, every foreign block is `poison`; the tables end in entries that no block has.
 
     num_queries: None for decode, else the number of queries of each sequence. heads: (query heads, KV heads).

@@ -1,8 +1,9 @@
 """The torch backend: paged attention for a whole ragged batch in a few large tensor operations, fast on a CPU.
 
-The work is cut into items of equal size, a tile of queries against a chunk of keys, however long each sequence is; as many items run at once as fit
-in the caches. Each ends as a partial softmax, and the partials of a tile are merged: split-KV, as in the Triton kernel.
-Keys are gathered by position, and a position past the last visible one reads that one instead, so what lies in unused slots never matters.
+The work is cut into items of equal size, a tile of queries against a chunk of keys, however long each sequence is; as
+many items run at once as fit in the caches. Each ends as a partial softmax, and the partials of a tile are merged:
+split-KV, as in the Triton kernel. Keys are gathered by position, and a position past the last visible one reads that one
+instead, so what lies in unused slots never matters.
 """
 
 from dataclasses import dataclass
@@ -111,7 +112,8 @@ def cut(spans, chunk):
 class Rows:
     """A cache as a table of rows, one for each token and KV head, from which many are copied at once, head first.
 
-    All rows begin at multiples of one unit, so a view [num_rows, head_dim] with that step, rows overlapping if they must, serves a cache of any strides.
+    All rows begin at multiples of one unit, so a view [num_rows, head_dim] with that step, rows overlapping if they must,
+    serves a cache of any strides.
     """
 
     def __init__(self, cache, num_tokens):
@@ -132,7 +134,7 @@ class Rows:
 
 
 def merge_rows(state, touched, index, parts):
-    """Merge many states into some rows of one, in place: parts[i] into row touched.start + index[i]. SoftmaxState.merge says why it is right."""
+    """SoftmaxState.merge for many at once, in place: parts[i] into row touched.start + index[i] of `state`."""
     rows = SoftmaxState(state.m[touched], state.l[touched], state.o[touched])
     m = rows.m.scatter_reduce(0, index[:, None, None].expand_as(parts.m), parts.m, "amax")
     (l, o), (parts_l, parts_o) = rows.at_base(m), parts.at_base(m[index])  # noqa: E741
@@ -143,8 +145,10 @@ def merge_rows(state, touched, index, parts):
 
 @torch.no_grad()
 def write(k, v, k_cache, v_cache, slot_mapping, *, k_scale, v_scale):
-    """Store k and v [num_tokens, num_kv_heads, head_dim] at their slots. A padding row becomes a second copy of a real one: no row is ever picked
-    by value on the host, so that nothing waits for a GPU."""
+    """Store k and v [num_tokens, num_kv_heads, head_dim] at their slots.
+
+    A padding row becomes a second copy of a real one, so that the host never counts rows, which would wait for a GPU.
+    """
     if len(slot_mapping) == 0:
         return
     source = torch.where(slot_mapping >= 0, torch.arange(len(slot_mapping), device=k.device), slot_mapping.argmax())

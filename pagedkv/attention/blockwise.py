@@ -18,7 +18,8 @@ def blockwise_attention(q, k_cache, v_cache, block_table, seq_len, scale=None):
     block_size, num_kv_heads = k_cache.shape[1:3]
     group = num_q_heads // num_kv_heads
     scale = head_dim**-0.5 if scale is None else scale
-    queries = (q * scale).reshape(num_queries, num_kv_heads, group, head_dim).permute(1, 2, 0, 3)  # [num_kv_heads, group, num_queries, head_dim]
+    queries = (q * scale).reshape(num_queries, num_kv_heads, group, head_dim)
+    queries = queries.permute(1, 2, 0, 3)  # [num_kv_heads, group, num_queries, head_dim]
     query_positions = torch.arange(seq_len - num_queries, seq_len, device=q.device)
 
     state = SoftmaxState()

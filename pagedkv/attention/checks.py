@@ -1,7 +1,8 @@
 """Everything that can be wrong with a call, found before anything is computed or written.
 
-The `shapes_*` checks look at what the host knows (ranks, dtypes, devices, strides) and touch no element: they run on every call. The `values_*` checks
-look at lengths, table entries and slots, and wait for the device where those lie on a GPU.
+The `shapes_*` checks look at what the host knows (ranks, dtypes, devices, strides) and touch no element: they run on
+every call. The `values_*` checks look at lengths, table entries and slots, and wait for the device where those lie on a
+GPU.
 """
 
 import math
@@ -37,7 +38,9 @@ def shapes_attention(q, k_cache, v_cache, block_tables, seq_lens, query_start_lo
         raise ValueError(f"block_tables must have stride 1 along a row, not {block_tables.stride(1)}")
     if query_start_loc is None:
         if num_tokens != num_seqs:
-            raise ValueError(f"q must have one token for each of the {num_seqs} sequences, not {num_tokens}; give query_start_loc where it has more")
+            raise ValueError(
+                f"q must have one token for each of the {num_seqs} sequences, not {num_tokens}; give query_start_loc where it has more"
+            )
     else:
         _tensor("query_start_loc", query_start_loc, 1, "[num_seqs + 1]", (torch.int32,), device)
         if query_start_loc.shape[0] != num_seqs + 1:
@@ -76,10 +79,12 @@ def values_attention(q, k_cache, block_tables, seq_lens, query_start_loc, max_se
     if (lengths < 0).any():
         raise ValueError(f"seq_lens must be at least 0, not {int(lengths.min())}")
     if (lengths > capacity).any():
-        raise ValueError(f"block_tables has room for {capacity} tokens ({block_tables.shape[1]} blocks of {block_size}), not for {int(lengths.max())}")
+        raise ValueError(
+            f"block_tables has room for {capacity} tokens ({block_tables.shape[1]} blocks of {block_size}), not for {int(lengths.max())}"
+        )
     if (lengths > max_seq_len).any():
         raise ValueError(f"max_seq_len must be at least the longest of seq_lens, {int(lengths.max())}, not {max_seq_len}")
-    oldest = torch.zeros_like(lengths) if window is None else (lengths - num_queries - window + 1).clamp(min=0)  # position of the first key used
+    oldest = lengths * 0 if window is None else (lengths - num_queries - window + 1).clamp(min=0)  # position of the first key used
     block = torch.arange(block_tables.shape[1], device=q.device)
     used = (block >= oldest[:, None] // block_size) & (block * block_size < lengths[:, None])
     wrong = (used & ((block_tables < 0) | (block_tables >= num_blocks))).nonzero()

@@ -1,6 +1,7 @@
-"""A call as it runs: check it, pick a backend, allocate the result, launch. `paged` is the front door, `operators` the way in for torch.compile.
+"""A call as it runs: check it, pick a backend, allocate the result, launch.
 
-Backends are interchangeable modules of three functions, decode, prefill and write, which take checked arguments and fill what they are given.
+Backends are interchangeable: three functions, decode, prefill and write, that take checked arguments and fill what they are
+given. `paged` is the front door to this, `operators` the way in for torch.compile.
 """
 
 from functools import cache
@@ -15,8 +16,10 @@ from pagedkv.attention import batched, checks
 BACKENDS = ("auto", "torch", "triton")
 
 
-def attend(q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, max_seq_len, scale, window, softcap, k_scale, v_scale, out, return_lse,
-           backend, validate):  # fmt: skip
+def attend(
+    q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, max_seq_len, scale, window, softcap, k_scale, v_scale,
+    out, return_lse, backend, validate,
+):  # fmt: skip
     """`pagedkv.attention.paged.paged_attention`; always returns (out, lse), lse None if it was not asked for."""
     checks.shapes_attention(q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, out)
     checks.options_attention(k_cache.dtype, max_seq_len, scale, window, softcap, k_scale, v_scale)
@@ -56,9 +59,13 @@ def pick(backend, x):
     if x.dtype == torch.float64:
         raise TypeError("backend 'triton' takes float16, bfloat16 and float32, not float64; backend='torch' does")
     if not find_triton():
-        raise ImportError("backend 'triton' needs Triton, which is not installed here (pip install triton; Linux only); backend='torch' needs nothing")
+        raise ImportError(
+            "backend 'triton' needs Triton, which is not installed here (pip install triton; Linux only); backend='torch' needs nothing"
+        )
     if x.is_cpu and not triton().interpreted:
-        raise RuntimeError("backend 'triton' runs on CPU tensors only in Triton's interpreter: set TRITON_INTERPRET=1 before the kernels are imported")
+        raise RuntimeError(
+            "backend 'triton' runs on CPU tensors only in Triton's interpreter: set TRITON_INTERPRET=1 before the kernels are imported"
+        )
     return triton()
 
 

@@ -1,15 +1,15 @@
 """Online softmax: three running numbers per query that make one pass over the keys enough.
 
-m is the largest score seen, l the sum of e^(score - m), o the sum of e^(score - m) · value. All three refer to the same m, the base; when m rises,
-l and o are multiplied by e^(old m - new m), which is at most 1, and the base cancels in o / l.
-After Milakov & Gimelshein (arXiv 1805.02867) for (m, l); o follows Rabe & Staats (2112.05682) and FlashAttention (2205.14135).
+m is the largest score seen, l the sum of e^(score - m), o the sum of e^(score - m) · value. All three refer to the same
+m, the base; when m rises, l and o are multiplied by e^(old m - new m), which is at most 1, and the base cancels in o / l.
+(m, l) after Milakov & Gimelshein (arXiv 1805.02867), o after Rabe & Staats (2112.05682) and FlashAttention (2205.14135).
 """
 
 import torch
 
 
 class SoftmaxState:
-    """m and l [..., num_queries], o [..., num_queries, head_dim]; `SoftmaxState()` has seen nothing and takes the shape of what comes first."""
+    """m, l [..., num_queries] and o [..., num_queries, head_dim]. `SoftmaxState()` has seen nothing and fits any shape."""
 
     def __init__(self, m=float("-inf"), l=0.0, o=0.0):  # noqa: E741 (l is the paper's name)
         self.m, self.l, self.o = (torch.as_tensor(x) for x in (m, l, o))
@@ -42,7 +42,7 @@ class SoftmaxState:
         return self.o / torch.where(self.l == 0, 1.0, self.l).unsqueeze(-1)
 
     def lse(self):
-        """log(sum of e^score) [..., num_queries], which is what a *normalised* part must carry to be merged; -inf where nothing was visible."""
+        """log(sum of e^score) [..., num_queries]: what a normalised part must carry to be merged; -inf where nothing was visible."""
         return self.m + torch.log(self.l)
 
 

@@ -11,13 +11,15 @@ from pagedkv.attention import eager
 
 @torch.library.custom_op("pagedkv::paged_attention", mutates_args=())
 def paged_attention(
-    q: Tensor, k_cache: Tensor, v_cache: Tensor, block_tables: Tensor, seq_lens: Tensor, query_start_loc: Tensor | None, max_seq_len: int | None,
-    scale: float | None, window: int | None, softcap: float | None, k_scale: float | None, v_scale: float | None,
+    q: Tensor, k_cache: Tensor, v_cache: Tensor, block_tables: Tensor, seq_lens: Tensor, query_start_loc: Tensor | None,
+    max_seq_len: int | None, scale: float | None, window: int | None, softcap: float | None, k_scale: float | None, v_scale: float | None,
     return_lse: bool, backend: str, validate: bool,
 ) -> list[Tensor]:  # fmt: skip
     """[out], or [out, lse] with `return_lse`."""
-    results = eager.attend(q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, max_seq_len, scale, window, softcap, k_scale, v_scale,
-                           None, return_lse, backend, validate)  # fmt: skip
+    results = eager.attend(
+        q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, max_seq_len, scale, window, softcap, k_scale, v_scale,
+        None, return_lse, backend, validate,
+    )  # fmt: skip
     return list(results) if return_lse else [results[0]]
 
 

@@ -9,7 +9,7 @@ import torch
 def attention(q, k, v, causal=True, scale=None):
     """Return softmax(q kᵀ · scale) v, shaped like `q`.
 
-    q [num_queries, num_q_heads, head_dim]; k, v [num_keys, num_kv_heads, head_dim]. Query head h reads KV head h // (num_q_heads // num_kv_heads).
+    q [num_queries, num_q_heads, head_dim]; k, v [num_keys, num_kv_heads, head_dim], a KV head serving a run of query heads.
     The queries are the last tokens of the sequence, so with `causal` query i sees the keys 0 … num_keys - num_queries + i.
     A query that sees no key gets zeros. `scale` is 1/sqrt(head_dim) if left out.
     """

@@ -1,0 +1,129 @@
+"""Which backend runs, what happens where Triton or a GPU is missing, addresses past 2^31, and torch.compile."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+from attention_reference import random_batch
+
+from pagedkv.attention import batched, eager
+from pagedkv.attention.paged import paged_attention, write_kv
+
+CALL = """
+import torch
+from pagedkv.attention.paged import paged_attention
+def call(backend):
+    cache = torch.ones(1, 4, 1, 16) return paged_attention(torch.ones(1, 1, 16), cache, cache, torch.zeros(1, 1,
+    dtype=torch.int32), torch.tensor([3], dtype=torch.int32), backend=backend)
+"""
+
+
+def python(code, **environment):
+    """Run `code` in a fresh interpreter without a GPU and return what it printed."""
+    clean = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env={**clean, "CUDA_VISIBLE_DEVICES": "", **environment}
+    )
+    assert result.returncode == 0, result.stderr[-2000:]
+    return result.stdout.strip()
+
+
+def test_auto_is_torch_on_a_cpu_and_imports_no_triton():
+    assert eager.pick("auto", torch.ones(1)) is batched
+    assert python(
+        CALL + "import sys; print(call('auto').mean().item(), 'triton' in sys.modules, 'pagedkv.attention.triton' in sys.modules)"
+    ) == ("1.0 False False")
+
+
+def test_the_interpreter_may_be_chosen_after_pagedkv_was_imported():
+    assert python("import pagedkv, os\nos.environ['TRITON_INTERPRET'] = '1'\n" + CALL + "print(call('triton').mean().item())") == "1.0"
+    assert python(CALL + "print(call('triton').mean().item())") == "1.0"
+
+
+REFUSED = (
+    CALL
+    + """
+try:
+    call("triton")
+except (ImportError, RuntimeError) as error:
+    print(error)
+"""
+)
+
+
+@pytest.mark.parametrize(
+    "before", ["", "import pagedkv.attention.triton, os; os.environ['TRITON_INTERPRET'] = '1'"], ids=["never", "too late"]
+)
+def test_compiled_kernels_refuse_cpu_tensors_in_one_line(before):
+    assert python(before + REFUSED, TRITON_INTERPRET="0") == (
+        "backend 'triton' runs on CPU tensors only in Triton's interpreter: set TRITON_INTERPRET=1 before the kernels are imported"
+    )
+
+
+def test_everything_but_the_kernels_works_without_triton():
+    without = "import sys; sys.modules['triton'] = None\n"
+    assert python(without + CALL + "print(call('auto').mean().item(), call('torch').mean().item())") == "1.0 1.0"
+    assert python(without + REFUSED).startswith("backend 'triton' needs Triton, which is not installed here (pip install triton")
+
+
+def test_float64_is_for_torch_only():
+    with pytest.raises(TypeError, match="float64; backend='torch' does"):
+        random_batch([3]).run(paged_attention, backend="triton")
+
+
+def test_addresses_past_two_billion_elements():
+    """The untouched part of the cache costs no memory: pages are committed when they are written."""
+    assert (
+        python("""
+import torch
+from pagedkv.attention.paged import paged_attention, write_kv
+big = torch.empty(2**31 + 64, dtype=torch.float16)
+cache = big.as_strided((3, 1, 1, 64), (2**30, 64, 64, 1))
+new = torch.full((1, 1, 64), 3.0, dtype=torch.float16)
+write_kv(new, new, cache, cache, torch.tensor([2]), backend="torch")
+tables, lens = torch.tensor([[2]], dtype=torch.int32), torch.tensor([1], dtype=torch.int32)
+print(big[2**31].item(), paged_attention(torch.ones_like(new), cache, cache, tables, lens, backend="torch").mean().item())
+""")
+        == "3.0 3.0"
+    )
+
+
+def arguments(batch, return_lse):
+    options = [None] * 6 + [return_lse, "torch", False]
+    return batch.q, batch.k_cache, batch.v_cache, batch.block_tables, batch.seq_lens, batch.query_start_loc, *options
+
+
+@pytest.mark.parametrize("return_lse", [False, True])
+def test_paged_attention_is_a_sound_operator(return_lse):
+    batch = random_batch([5, 0, 20], num_queries=[1, 0, 3], dtype=torch.float32, poison=0.0)
+    torch.library.opcheck(torch.ops.pagedkv.paged_attention, arguments(batch, return_lse))
+
+
+def test_write_kv_is_a_sound_operator():
+    cache = torch.zeros(3, 4, 2, 16)
+    new = torch.ones(2, 2, 16)
+    torch.library.opcheck(torch.ops.pagedkv.write_kv, (new, new, cache, cache.clone(), torch.tensor([3, -1]), None, None, "torch"))
+
+
+def test_a_decode_step_compiles_into_one_graph():
+    def step(q, k, v, k_cache, v_cache, block_tables, seq_lens, slots, out):
+        write_kv(k * 2, v * 2, k_cache, v_cache, slots)
+        result, lse = paged_attention(q + 1, k_cache, v_cache, block_tables, seq_lens, return_lse=True, window=7)
+        return result * 3, lse, paged_attention(q, k_cache, v_cache, block_tables, seq_lens, out=out)
+
+    compiled = torch.compile(step, fullgraph=True, backend="aot_eager")
+    for lengths in ([5, 9], [20, 1], [3, 4, 17]):
+        results = []
+        for function in (step, compiled):
+            batch = random_batch(lengths, dtype=torch.float32, poison=0.0)
+            slots = [table[(n - 1) // 16] * 16 + (n - 1) % 16 for table, n in zip(batch.block_tables.tolist(), lengths, strict=True)]
+            k, v = (torch.stack([x[-1] for x in part]) for part in (batch.keys, batch.values))
+            out = torch.zeros_like(batch.q)
+            result, lse, same = function(
+                batch.q, k, v, batch.k_cache, batch.v_cache, batch.block_tables, batch.seq_lens, torch.tensor(slots), out
+            )
+            assert torch.equal(same, out)
+            results.append((result, lse, out, batch.k_cache, batch.v_cache))
+        assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
