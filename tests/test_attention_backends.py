@@ -14,9 +14,10 @@ from pagedkv.attention.paged import paged_attention, write_kv
 CALL = """
 import torch
 from pagedkv.attention.paged import paged_attention
+ids, lens = torch.zeros(1, 1, dtype=torch.int32), torch.tensor([3], dtype=torch.int32)
+cache = torch.ones(1, 4, 1, 16)
 def call(backend):
-    cache = torch.ones(1, 4, 1, 16) return paged_attention(torch.ones(1, 1, 16), cache, cache, torch.zeros(1, 1,
-    dtype=torch.int32), torch.tensor([3], dtype=torch.int32), backend=backend)
+    return paged_attention(torch.ones(1, 1, 16), cache, cache, ids, lens, backend=backend)
 """
 
 
