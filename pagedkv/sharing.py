@@ -45,8 +45,9 @@ class SharedRequest:
         if self._switch:
             old, draw = self.tables, self._random
             self.tables = [draw.choice(old).fork() if draw.random() < self._switch else table for table in old]
-            for table in {*old} - {*self.tables}:
-                table.free()
+            for table in old:
+                if table not in self.tables:
+                    table.free()
         for table in self.tables:
             table.append(1)
 

@@ -11,13 +11,27 @@ from svg_text import overlaps, text_boxes
 
 from pagedkv.arena import OutOfMemory
 from pagedkv.draw.canvas import Canvas
-from pagedkv.explore import arena_playground, fragmentation, kv_size, reservation, watermark, widget
+from pagedkv.explore import address, arena_playground, blocks, fragmentation, kv_size, reservation, sharing, watermark, widget
 from pagedkv.sizing import MODELS
 from pagedkv.workload import WORKLOADS
 
-EXPLORERS = {module.__name__.rsplit(".", 1)[-1]: module for module in (arena_playground, fragmentation, kv_size, reservation, watermark)}
+MODULES = (address, arena_playground, blocks, fragmentation, kv_size, reservation, sharing, watermark)
+EXPLORERS = {module.__name__.rsplit(".", 1)[-1]: module for module in MODULES}
 # For each widget: settings at the ends of its controls, where pictures break.
 SETTINGS = {
+    "address": [
+        {"position": position, "step": step, "block_size": size}
+        for position, step, size in itertools.product((0, 37, 49), (1, 2, 3, 4), (8, 16, 32))
+    ],
+    "blocks": [
+        {"operations": operations, "sequence": sequence, "position": position}
+        for operations in (
+            (), blocks.START, (*blocks.START, ("append", "B", 16), ("append", "A", 16), ("append", "D", 16), ("preempt",), ("preempt",)),
+            (("append", "A", 16),) * 4 + (("fork", "A"),) * 5 + (("append", "E", 1), ("preempt",), ("append", "B", 3)),
+            (*blocks.START, ("free", "A"), ("append", "D", 1), ("preempt",), ("resume",)),
+        )
+        for sequence, position in (("A", 0), ("D", 15), ("E", 63))
+    ],
     "arena_playground": [
         {"operations": operations, "kind": kind}
         for kind in arena_playground.ARENAS
@@ -39,6 +53,11 @@ SETTINGS = {
         {"prompt": prompt, "output": output, "percent": percent}
         for prompt, output in ((1, 1), (1, 1024), (1024, 1), (1024, 1024), (161, 338))
         for percent in (0, 50, 100)
+    ],
+    "sharing": [
+        {"num_sequences": n, "prompt_tokens": prompt, "generated": generated, "kind": kind}
+        for n, prompt, generated in ((1, 1, 0), (2, 160, 160), (6, 160, 160), (6, 33, 20))
+        for kind in sharing.KINDS
     ],
     "watermark": [{"watermark": mark, "workload": name} for mark, name in zip((0, 0.01, 0.2) * 3, WORKLOADS, strict=False)],
 }

@@ -6,6 +6,9 @@
 from collections.abc import Callable
 
 from pagedkv.arena import Arena, BuddyArena
+from pagedkv.block_pool import BlockPool
+from pagedkv.block_table import BlockTable
+from pagedkv.draw.address import address_path
 from pagedkv.draw.canvas import Canvas
 from pagedkv.draw.holes import fragmented_arena
 from pagedkv.draw.mapping import logical_to_physical
@@ -78,6 +81,22 @@ def mapping() -> tuple[Canvas, str]:
     return logical_to_physical(sequences, block_size=4, num_blocks=9), alt
 
 
+def address() -> tuple[Canvas, str]:
+    """Figure 5: 50 tokens in the blocks 12, 7, 42 and 3, and the way of token 37."""
+    pool, position = BlockPool(64), 37
+    pool.allocate(64)
+    pool.free([3, 42, 7, 12])  # the last one freed is the first to be reused
+    table = BlockTable(pool)
+    table.append(50)
+    logical, offset, block, slot = table.translate(position)
+    alt = (
+        f"Figure 5. {table.num_tokens} tokens are {len(table.blocks)} logical blocks of {pool.block_size}; the block table leads them to "
+        f"the physical blocks {', '.join(map(str, table.blocks))} of a pool of {pool.num_blocks}. Token {position} is offset {offset} of "
+        f"logical block {logical}, so in physical block {block}, in slot {block} × {pool.block_size} + {offset} = {slot}."
+    )
+    return address_path(table, position), alt
+
+
 def published() -> tuple[Canvas, str]:
     """Figure 2 of the PagedAttention paper, with the means over five seeds of 600 saturated requests each."""
     capacity, num_requests, seeds = 15_728, 600, range(5)
@@ -120,6 +139,7 @@ FIGURES: dict[str, Callable[[], tuple[Canvas, str]]] = {
     "figure_2": internal_fragmentation,
     "figure_3": external_fragmentation,
     "figure_4": mapping,
+    "figure_5": address,
     "published": published,
     "front": front,
 }

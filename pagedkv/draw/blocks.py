@@ -1,0 +1,75 @@
+"""A pool of small blocks, the block tables of its sequences, and an arrow for every entry."""
+
+from collections.abc import Mapping
+
+from pagedkv.block_pool import BlockPool
+from pagedkv.block_table import BlockTable
+from pagedkv.draw import style
+from pagedkv.draw.canvas import Canvas
+
+LEFT, ENTRY, ROW, BLOCK_ROW = 130, 34, 46, 72
+
+
+def pool_and_tables(
+    title: str, pool: BlockPool, tables: Mapping[str, BlockTable], picked: tuple[str, int] | None = None, say: str = "", note: str = ""
+) -> Canvas:
+    """Tables above, pool below; each slot shows the position that it holds. A block with several owners is outlined twice.
+
+    `picked` is (sequence, position): its entry, its slot and its address are set off. `say` is a line of text under the title,
+    `note` is added to what is said about the pool.
+    """
+    size = pool.block_size
+    cell = 22 if size > 1 else 40
+    block_width = cell * size + 14
+    per_row = max((style.WIDTH - 14) // block_width, 1)
+    y_pool = 106 + ROW * max(len(tables), 1) + 40
+    canvas = Canvas(style.WIDTH, y_pool + BLOCK_ROW * -(-pool.num_blocks // per_row) + 8)
+    canvas.text(14, 22, title, size=style.TITLE, bold=True)
+    if say:
+        canvas.text(14, 48, say)
+    state = f"pool: {pool.num_blocks} blocks of {size}, {pool.num_free} free"
+    canvas.text(style.WIDTH - 14, 48, state + note, anchor="end", bold=True)
+    address = tables[picked[0]].translate(picked[1]) if picked else None
+
+    def place(block):
+        return 14 + block % per_row * block_width, y_pool + block // per_row * BLOCK_ROW
+
+    held: dict[int, tuple[str, list[range]]] = {}  # block -> its colour, and the positions that each owner has in it
+    entries = []
+    for row, (name, table) in enumerate(tables.items()):
+        for logical, block in enumerate(table.blocks):
+            on_path = picked is not None and (name, logical) == (picked[0], address.logical_block)
+            entries.append((on_path, LEFT + logical * (ENTRY + 4), 82 + row * ROW, block, style.request_colour(row)))
+            positions = range(logical * size, min(logical * size + size, table.num_tokens))
+            held.setdefault(block, (style.request_colour(row), []))[1].append(positions)
+    for on_path, x, y, block, fill in sorted(entries):  # the picked one on top
+        end_x, end_y = place(block)
+        colour = style.HIGHLIGHT if on_path else style.mix(fill, style.INK, 0.3)
+        canvas.curve(x + ENTRY / 2, y + 27, end_x + cell * size / 2, end_y - 5, stroke=colour, line=2.5 if on_path else 1.2)
+    for on_path, x, y, block, fill in entries:
+        canvas.rect(x, y, ENTRY, 26, fill, label=block, bold=on_path, **_edge(on_path))
+    for row, (name, table) in enumerate(tables.items()):
+        words = f"{name}: {table.num_tokens} token{'' if table.num_tokens == 1 else 's'}"
+        canvas.text(14, 95 + row * ROW, words, bold=picked is not None and name == picked[0])
+    for block in range(pool.num_blocks):
+        x, y = place(block)
+        fill, owners = held.get(block, (style.FREE, []))
+        filled = max(owners, key=len) if owners else ()
+        for offset in range(size):
+            label = filled[offset] if offset < len(filled) else None
+            tip = f"block {block}, offset {offset}, slot {block * size + offset}"
+            colour = fill if label is not None else style.FREE
+            canvas.rect(x + offset * cell, y, cell, 26, colour, label=label, stroke=style.GRID, tip=tip)
+        canvas.rect(x, y, cell * size, 26, None, stroke=style.INK if owners else style.GRID, line=2)
+        if len(owners) > 1:
+            canvas.rect(x - 3, y - 3, cell * size + 6, 32, None, stroke=style.INK, line=1.5)
+        words = f"{block}: {pool.ref_count(block)} owners" if pool.ref_count(block) > 1 else block
+        canvas.text(x, y + 40, words, bold=bool(owners), fill=style.INK if owners else style.MUTED)
+    if picked:
+        x, y = place(address.physical_block)
+        canvas.rect(x + address.offset * cell, y, cell, 26, None, **_edge(True))
+    return canvas
+
+
+def _edge(on_path):
+    return {"stroke": style.HIGHLIGHT, "line": 3} if on_path else {"stroke": style.MUTED}
