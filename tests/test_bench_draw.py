@@ -59,30 +59,36 @@ def texts(figure):
 
 
 def test_reads_are_drawn_at_their_size_under_the_ceiling():
-    figure = measurements.share_of_reads(RECORD)
+    figure, alt = measurements.share_of_reads(RECORD)
     assert {(10.0, 2.0), (1000.0, 4.0), (10.0, 2.4), (1000.0, 3.8)} <= {(x, round(y, 6)) for x, y in points(figure)}
+    assert "d 3.80 TB/s of 1000 MB" in alt
     assert not any(y > 5 for _, y in points(figure))  # the copy ceiling is none of reading
 
 
 def test_the_ladder_has_a_line_for_each_case_that_was_climbed():
-    figure = measurements.ladder(RECORD, {"rung 0": "0", "rung 1": "1", "rung 2": "2", "pagedkv": "3"})
+    figure, alt = measurements.ladder(RECORD)
     assert points(figure) == [(0, 10), (2, 40), (3, 60), (0, 5), (2, 70), (3, 95)]
     assert "a: shape of a" in texts(figure) and "j1" not in texts(figure)
+    assert "a (shape of a) 10 → 40 → 60; d (shape of d) 5 → 70 → 95" in alt
 
 
 def test_peers_show_the_better_variant():
-    drawn = points(measurements.peers(RECORD))
+    figure, alt = measurements.peers(RECORD)
+    drawn = points(figure)
+    assert "a 60 / 50 / –; d 95 / – / 96; j1 93 / – / –." in alt
     assert (50.0, 0.0) in drawn and (30.0, 0.0) not in drawn and (96.0, 1.0) in drawn
 
 
 def test_the_roofline_bends_where_the_ceilings_meet():
-    figure = measurements.roofline(RECORD, ("d", "p"))
+    figure, alt = measurements.roofline(RECORD, ("d", "p"))
+    assert "d at 4 operations a byte 400 TFLOP/s; p at 1000 operations a byte 333 TFLOP/s" in alt
     assert (200.0, 800.0) in points(figure)  # 800 TFLOP/s over 4 TB/s
     assert (4.0, 400.0) in points(figure) and (1000.0, pytest.approx(333.333, rel=1e-4)) in points(figure)
 
 
 def test_block_sizes_stand_beside_their_waste():
-    figure = measurements.block_sizes(RECORD, {1: 0.0, 16: 0.03})
+    figure, alt = measurements.block_sizes(RECORD, {1: 0.0, 16: 0.03})
+    assert "1: 93 %, 16: 95 %" in alt and "1: 0.0 %, 16: 3.0 %" in alt
     assert points(figure) == [(0, 93), (1, 95)]
     assert texts(figure) == "0.0 3.0"
 
