@@ -131,7 +131,7 @@ class BuddyArena(_Contiguous):
         start = self._free[order].pop(0)  # the lowest address
         while order > wanted:
             order -= 1
-            insort(self._free[order], start + (1 << order))
+            self._free[order].append(start + (1 << order))  # the list was empty, or this size would have been taken
         return Extent(start, 1 << wanted, n)
 
     def _give_back(self, extent: Extent) -> None:
