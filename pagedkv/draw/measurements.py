@@ -105,8 +105,8 @@ def roofline(record: dict, cases: Sequence[str] = ("a", "d", "h", "i", "p")):
         axes.set(xscale="log", yscale="log", xlim=(0.5, 4096), ylim=(0.5, peak * 2), title="The roofline of this card")
         axes.set(xlabel="operations per byte of K and V", ylabel="TFLOP/s")
     alt = (
-        f"A roofline on log scales: a line rising with {rate:.2f} TB/s up to {ridge:.0f} operations a byte, then flat at {peak:.0f} TFLOP/s. "
-        f"Under it {'; '.join(words)}."
+        f"A roofline on log scales: a line rising with {rate:.2f} TB/s up to {ridge:.0f} operations a byte, flat at {peak:.0f} TFLOP/s "
+        f"from there. Under it {'; '.join(words)}."
     )
     return figure, alt
 
