@@ -98,8 +98,8 @@ def test_wrong_unsupported_and_broken_implementations_are_not_timed():
     record = measure_case(SMALL, everyone, CPU, 1)
     assert set(record["results"]) == {"pagedkv"} and record["results"]["pagedkv"]["error"] < 1e-5
     assert record["left_out"]["unsupported"] == "not today"
-    assert record["left_out"]["broken"] == "RuntimeError: no kernel"
-    assert record["left_out"]["off by one"].startswith("wrong") and record["left_out"]["nan"] == "wrong: inf from float64"
+    assert record["failed"]["broken"] == "RuntimeError: no kernel"
+    assert record["failed"]["off by one"].startswith("wrong") and record["failed"]["nan"] == "wrong: inf from float64"
 
 
 def test_every_kind_of_case_runs_on_a_cpu():
@@ -119,7 +119,7 @@ def test_a_write_to_the_wrong_slot_is_caught_and_undone():
 
     case = Case("w", (8,), kv_heads=2, head_dim=16, block_size=4, cache="fp32", kind="write")
     record = measure_case(case, {"shifted": shifted, "pagedkv": ours("torch"), "nothing": nothing}, CPU, 1)
-    assert set(record["results"]) == {"pagedkv"} and set(record["left_out"]) == {"shifted", "nothing"}
+    assert set(record["results"]) == {"pagedkv"} and set(record["failed"]) == {"shifted", "nothing"}
 
 
 def test_shares_are_of_the_ceiling_at_that_size():
@@ -159,7 +159,18 @@ def test_errors_by_dtype_grow_as_the_dtype_shrinks():
 
 
 def test_the_command_prints_a_table_and_writes_a_record(tmp_path, capsys):
-    arguments = ["--device", "cpu", "--runs", "1", "--case", "w64", "--shape", "2x64,4/2,16,4", "--out", str(tmp_path / "x" / "record.json")]
+    arguments = [
+        "--device",
+        "cpu",
+        "--runs",
+        "1",
+        "--case",
+        "w64",
+        "--shape",
+        "2x64,4/2,16,4",
+        "--out",
+        str(tmp_path / "x" / "record.json"),
+    ]
     main(arguments)
     printed = capsys.readouterr().out
     assert "No CUDA device" in printed and "w64: 64 tokens" in printed and "SDPA, contiguous" in printed

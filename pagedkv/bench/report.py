@@ -51,7 +51,7 @@ def row(record: dict) -> str:
         parts += [f"  {timing['us'] / ours:>6.2f} × ours"] if ours else []
         parts += [f"  host {timing['host_us']:.0f}, replay {timing['replay_us']:.1f} µs"] if timing.get("host_us") else []
         lines.append("".join(parts) + f"  error {timing['error']:.1e}")
-    lines += [f"    {name:<27}  left out: {reason}" for name, reason in record["left_out"].items()]
+    lines += [f"    {name:<27}  failed: {reason}" for name, reason in record["failed"].items()]
     return "\n".join(lines)
 
 

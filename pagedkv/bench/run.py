@@ -16,8 +16,8 @@ HOST_TIMED = ("pagedkv", "FlashInfer")  # by the start of the name: the rest run
 def measure_case(case: Case, implementations: dict[str, Callable], device: torch.device, runs: int, ceilings=None) -> dict:
     """Time each of `implementations` (name -> prepare(data)) on one set of tensors. The result is ready for JSON.
 
-    `results` holds what was timed, `left_out` the reason for each implementation that was not: it does not serve the case, or its output
-    is further than `WRONG` from float64. With `ceilings`, shares of the read ceiling (for writes: of the copy ceiling) are added.
+    `results` holds what was timed, `left_out` why an implementation does not serve the case, `failed` what broke or was further than `WRONG`
+    from float64. With `ceilings`, shares of the read ceiling (for writes: of the copy ceiling) are added.
     """
     started = time.perf_counter()
     data = make(case, device)
@@ -29,7 +29,7 @@ def measure_case(case: Case, implementations: dict[str, Callable], device: torch
     if ceilings:
         kind = "copy" if case.kind == "write" else "read"
         record["ceiling_us"] = getattr(ceilings, f"{kind}_us")(case.bytes)
-    results, left_out = {}, {}
+    results, left_out, failed = {}, {}, {}
     for name, prepare in implementations.items():
         try:
             call = prepare(data)
@@ -38,14 +38,14 @@ def measure_case(case: Case, implementations: dict[str, Callable], device: torch
             left_out[name] = str(reason)
             continue
         except Exception as reason:  # a peer that breaks on a shape is reported; it does not end the run
-            left_out[name] = f"{type(reason).__name__}: {' '.join(str(reason).split())[:200]}"
+            failed[name] = f"{type(reason).__name__}: {' '.join(str(reason).split())[:200]}"
             continue
         if distance > WRONG:
-            left_out[name] = f"wrong: {distance:.1e} from float64"
+            failed[name] = f"wrong: {distance:.1e} from float64"
             continue
         timing = measure(call, data.copies, device, runs, host=name.startswith(HOST_TIMED))
         results[name] = timing.asdict() | {"error": distance} | _rates(case, timing, record.get("ceiling_us"))
-    return record | {"results": results, "left_out": left_out, "seconds": time.perf_counter() - started}
+    return record | {"results": results, "left_out": left_out, "failed": failed, "seconds": time.perf_counter() - started}
 
 
 def _kind(case: Case) -> str:
