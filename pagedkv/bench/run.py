@@ -16,8 +16,8 @@ HOST_TIMED = ("pagedkv", "FlashInfer")  # by the start of the name: the rest run
 def measure_case(case: Case, implementations: dict[str, Callable], device: torch.device, runs: int, ceilings=None) -> dict:
     """Time each of `implementations` (name -> prepare(data)) on one set of tensors. The result is ready for JSON.
 
-    `results` holds what was timed, `left_out` why an implementation does not serve the case, `failed` what broke or was further than `WRONG`
-    from float64. With `ceilings`, shares of the read ceiling (for writes: of the copy ceiling) are added.
+    `results` holds what was timed, `left_out` why an implementation does not serve the case, `failed` what broke or was more than `WRONG`
+    away from float64. With `ceilings`, shares of the read ceiling (for writes: of the copy ceiling) are added.
     """
     started = time.perf_counter()
     data = make(case, device)
