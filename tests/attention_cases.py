@@ -92,7 +92,7 @@ def no_sequence_and_no_token(attend, write, device):
 @case
 def a_padding_slot_writes_nothing(attend, write, device):
     rows = torch.tensor([1.0, 9.0, 9.0], device=device)[:, None, None].expand(3, 2, 16)
-    for slots, expected in (([0, -1, -1], {0: 1.0}), ([-1, 7, -1], {7: 9.0}), ([-1, -1, -1], {})):
+    for slots, expected in (([0, -1, -1], {0: 1.0}), ([-1, 7, -1], {7: 9.0}), ([-1, 0, -1], {0: 9.0}), ([-1, -1, -1], {})):
         k, v = torch.zeros(3, 4, 2, 16, device=device), torch.zeros(3, 4, 2, 16, device=device)
         write(rows, 2 * rows, k, v, torch.tensor(slots, device=device))
         for cache, times in ((k, 1), (v, 2)):
@@ -213,6 +213,9 @@ def tensors_of_any_strides(attend, write, device):
         out = spaced(torch.zeros_like(batch.q), min(dim, 2))
         attend(q, k_cache, v_cache, batch.block_tables, batch.seq_lens, query_start_loc=batch.query_start_loc, out=out)
         close(out, expected)
+    padded = torch.full((2, *batch.k_cache.shape[:3], 40), NAN, device=device)[..., 5:37]  # rows of 40 numbers, of which 32 count
+    padded[0], padded[1] = batch.k_cache, batch.v_cache
+    close(attend(batch.q, *padded, batch.block_tables, batch.seq_lens, query_start_loc=batch.query_start_loc), expected)
     k_cache, v_cache = spaced(torch.zeros_like(batch.k_cache), 2), spaced(torch.zeros_like(batch.v_cache), 1)
     new = torch.arange(2.0 * 32 * 3, device=device).view(32, 2, 3).permute(2, 1, 0)  # [3, 2, 32]
     write(new, -new, k_cache, v_cache, torch.tensor([5, 0, 2], device=device))
@@ -346,3 +349,31 @@ def an_fp8_cache_is_scaled_and_saturates(attend, write, device):
         close(out, [1.0, 1.0], 4e-3)  # the second key's score is far below
     write(-new[:1], new[:1], k, v, torch.tensor([0], device=device))
     close(k[0, 0], -1.0, tolerance=0)
+
+
+@case
+def an_fp8_cache_means_its_numbers_times_the_scales(attend, write, device):
+    for num_queries in (None, [3, 1, 20]):
+        batch = random_batch([9, 1, 40], num_queries=num_queries, heads=(6, 2), head_dim=32, dtype=torch.float32, poison=0.0)
+        for stored, scale in ((batch.keys, 0.02), (batch.values, 0.03)):
+            stored[:] = [scale * (x / scale).to(torch.float8_e4m3fn).float() for x in stored]
+        expected, expected_lse = batch.expected()
+        batch = batch.to(device)
+        k, v = (torch.zeros(batch.k_cache.shape, dtype=torch.float8_e4m3fn, device=device) for _ in range(2))
+        flat = torch.cat(
+            [t[torch.arange(n) // 16].long() * 16 + torch.arange(n) % 16 for t, n in zip(batch.block_tables.cpu(), (9, 1, 40), strict=True)]
+        )
+        write(torch.cat(batch.keys), torch.cat(batch.values), k, v, flat.to(device), k_scale=0.02, v_scale=0.03)
+        out, lse = attend(
+            batch.q,
+            k,
+            v,
+            batch.block_tables,
+            batch.seq_lens,
+            query_start_loc=batch.query_start_loc,
+            k_scale=0.02,
+            v_scale=0.03,
+            return_lse=True,
+        )
+        close(out, expected, 1e-4)
+        close(lse, expected_lse, 1e-4)
