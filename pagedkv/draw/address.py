@@ -64,8 +64,8 @@ def _cells(canvas, y, name, address, size, filled):
         wide = cell > style.text_width(str(slot)) + 4
         if picked and not wide:
             canvas.text(LEFT + (offset + 0.5) * cell, y + BOX + 13, slot, anchor="middle")
-        fill = style.REQUESTS[0] if offset < filled else style.FREE
-        canvas.rect(LEFT + offset * cell, y, cell, BOX, fill, label=slot if wide else None, stroke=style.MUTED, tip=f"slot {slot}, offset {offset}")
+        fill, label = style.REQUESTS[0] if offset < filled else style.FREE, slot if wide else None
+        canvas.rect(LEFT + offset * cell, y, cell, BOX, fill, label=label, stroke=style.MUTED, tip=f"slot {slot}, offset {offset}")
     canvas.rect(LEFT + address.offset * cell, y, cell, BOX, None, **_edge(True))
 
 
