@@ -1,4 +1,4 @@
-"""The rungs of lesson 4.3 in the interpreter (on a GPU where there is one): plain, but right, whatever lies in unused slots."""
+"""The rungs of lesson 4.3, and the ceilings' kernels, in the interpreter (on a GPU where there is one): plain, but right."""
 
 from importlib.util import find_spec
 
@@ -9,6 +9,7 @@ if find_spec("triton") is None:
     pytest.skip("needs Triton", allow_module_level=True)
 
 from pagedkv.attention.triton import ladder  # noqa: E402
+from pagedkv.bench import ceilings  # noqa: E402
 from pagedkv.bench.cases import Case  # noqa: E402
 from pagedkv.bench.data import error, make, reference  # noqa: E402
 
@@ -43,3 +44,15 @@ def test_a_sequence_without_tokens_gives_zeros(rung):
     tables = torch.tensor([[-1], [1]], dtype=torch.int32, device=DEVICE)
     out = rung(q, cache, cache, tables, torch.tensor([0, 3], dtype=torch.int32, device=DEVICE))
     assert out[0].eq(0).all() and torch.allclose(out[1], torch.ones_like(out[1]))
+
+
+@pytest.mark.parametrize("words", [1, 1000, 4096])
+def test_the_ceilings_kernels_read_and_copy_every_word_once(words):
+    source = torch.randint(-1000, 1000, (words,), dtype=torch.int32, device=DEVICE)
+    programs = -(-words // (256 * 2))
+    sums = torch.zeros(programs, dtype=torch.int32, device=DEVICE)
+    ceilings._read[(programs,)](source, sums, words, TILE=256, TILES=2)
+    assert sums.sum() == source.sum()
+    target = torch.full((words + 1,), 7777, dtype=torch.int32, device=DEVICE)
+    ceilings._copy[(-(-words // 256),)](source, target, words, TILE=256)
+    assert torch.equal(target[:-1], source) and target[-1] == 7777
