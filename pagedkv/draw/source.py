@@ -5,20 +5,25 @@ the text of their first and last line. A piece that has become longer than a scr
 """
 
 import ast
-from difflib import unified_diff
+from difflib import ndiff
+from html import escape
 from importlib.util import find_spec
 from pathlib import Path
 
+from pagedkv.draw import style
+
 SCREEN = 30  # lines
+MARKS = {"-": style.mix(style.INTERNAL, share=0.75), "+": style.mix(style.REQUESTS[3], share=0.6)}  # backgrounds; the sign says it too
 
 
 def lines_of(function: str) -> list[str]:
-    """The source lines of "module:function", from its `def`."""
+    """The source lines of "module:function", from below its docstring."""
     module, _, name = function.partition(":")
     text = Path(find_spec(module).origin).read_text(encoding="utf-8")
     for node in ast.parse(text).body:
         if isinstance(node, ast.FunctionDef) and node.name == name:
-            return text.split("\n")[node.lineno - 1 : node.end_lineno]
+            first = node.body[1 if ast.get_docstring(node) else 0]
+            return text.split("\n")[first.lineno - 1 : node.end_lineno]
     raise ValueError(f"function must be module:function, and {module} has no {name!r}")
 
 
@@ -37,23 +42,28 @@ def piece(function: str, first: str, last: str) -> list[str]:
     return [line[indent:] for line in lines]
 
 
-def changes(old: str, new: str, context: int = 1) -> list[str]:
-    """What `new` changes in `old`: lines with - and +, and `context` lines around them."""
-    diff = unified_diff(lines_of(old), lines_of(new), n=context, lineterm="")
-    return ["⋮" if line.startswith("@@") else line for line in diff if not line.startswith(("---", "+++"))]
+def changes(old: str, new: str) -> list[str]:
+    """What `new` changes in `old`: lines after "- " and "+ ", similar ones next to each other; "⋮" stands for lines that stay."""
+    changed: list[str] = []
+    for line in ndiff(lines_of(old), lines_of(new)):
+        if line.startswith(("- ", "+ ")):
+            changed.append(line[:2] + line[6:])  # four columns are the function's own indentation
+        elif line.startswith("  ") and changed[-1:] != ["⋮"]:
+            changed.append("⋮")
+    return changed
 
 
 def show_piece(function: str, first: str, last: str) -> None:
     """Display a piece as Python."""
-    _display("python", piece(function, first, last))
-
-
-def show_changes(old: str, new: str, context: int = 1) -> None:
-    """Display the changes as a diff."""
-    _display("diff", changes(old, new, context))
-
-
-def _display(language: str, lines: list[str]) -> None:
     from IPython.display import Markdown, display
 
-    display(Markdown(f"```{language}\n" + "\n".join(lines) + "\n```"))
+    display(Markdown("```python\n" + "\n".join(piece(function, first, last)) + "\n```"))
+
+
+def show_changes(old: str, new: str) -> None:
+    """Display the changes, tinted and signed."""
+    from IPython.display import HTML, display
+
+    rows = "".join(f'<div style="background:{MARKS.get(line[0], style.BACKGROUND)}">{escape(line)}</div>' for line in changes(old, new))
+    look = f"background:{style.BACKGROUND};color:{style.INK};padding:8px;overflow-x:auto;white-space:pre;line-height:1.35"
+    display(HTML(f'<pre style="{look}">{rows}</pre>'))
