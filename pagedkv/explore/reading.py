@@ -1,0 +1,28 @@
+"""The reading explorer: move a query through a sequence and see which blocks it reads and what the mask removes."""
+
+import random
+
+from pagedkv.draw.reading import reading
+from pagedkv.explore import widget
+
+NUM_TOKENS = 50
+
+
+def picture(position: int = 37, block_size: int = 16) -> str:
+    """What the query at `position` of 50 tokens reads, as an SVG."""
+    block_table = random.Random(block_size).sample(range(100), -(-NUM_TOKENS // block_size)) if block_size != 16 else [12, 7, 42, 3]
+    read, seen = position // block_size + 1, position % block_size + 1
+    alt = (
+        f"The query at position {position} of {NUM_TOKENS} tokens reads {read} of {len(block_table)} blocks of {block_size}, through the table "
+        f"{block_table}. In the last of them it sees {seen} slots; the mask removes {block_size - seen}."
+    )
+    return reading(position, NUM_TOKENS, block_table, block_size).svg(alt)
+
+
+def explorer():
+    """The widget."""
+    return widget.explore(
+        picture,
+        position=widget.slider("Position of the query", 37, 0, NUM_TOKENS - 1),
+        block_size=widget.steps("Block size", [8, 16, 32], 16),
+    )
