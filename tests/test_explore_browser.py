@@ -1,0 +1,69 @@
+"""Every widget in a real JupyterLab: it is drawn, the keyboard moves its slider, and the picture follows in well under 0.2 s."""
+
+import statistics
+
+import pytest
+from lab import jupyter_lab, notebook_page, run_all_cells
+
+pytestmark = pytest.mark.browser
+pytest.importorskip("playwright")
+WIDGETS = ("kv_size", "arena_playground", "fragmentation", "reservation", "watermark")
+
+# Calls back with the milliseconds from the next key to the next picture in the given cell.
+MEASURE = """(cell) => {
+  const words = () => cell.querySelector('svg[role=img]')?.getAttribute('aria-label');
+  const before = words();
+  window.took = null;
+  document.addEventListener('keydown', () => {
+    const start = performance.now();
+    const look = () => { if (words() && words() !== before) window.took = performance.now() - start; else requestAnimationFrame(look); };
+    look();
+  }, {once: true, capture: true});
+}"""
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    import nbformat
+
+    home = tmp_path_factory.mktemp("lab")
+    (home / "work").mkdir()
+    cells = [nbformat.v4.new_code_cell(f"from pagedkv.explore import {name}\n{name}.explorer()") for name in WIDGETS]
+    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}, "language_info": {"name": "python"}}
+    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=kernel), home / "work" / "widgets.ipynb")
+    with jupyter_lab(home / "work", home) as address, notebook_page(address, "widgets.ipynb", height=6000) as page:
+        run_all_cells(page)
+        yield page
+
+
+@pytest.mark.parametrize("name", WIDGETS)
+def test_widget_is_drawn_with_its_controls_and_fits_the_page(page, name):
+    cell = page.locator(".jp-Notebook .jp-CodeCell").nth(WIDGETS.index(name))
+    picture = cell.locator("svg[role=img]")
+    picture.wait_for(timeout=30_000)
+    assert len(picture.get_attribute("aria-label")) > 40
+    box, output = picture.bounding_box(), cell.locator(".jp-OutputArea-output").first.bounding_box()
+    assert box["width"] == pytest.approx(840, abs=1) and box["x"] + box["width"] <= output["x"] + output["width"]
+    assert all(label.strip() for label in cell.locator(".widget-label:visible").all_inner_texts())
+
+
+@pytest.mark.parametrize("name", [name for name in WIDGETS if name != "arena_playground"])
+def test_arrow_key_moves_the_slider_and_the_picture_follows(page, name):
+    cell = page.locator(".jp-Notebook .jp-CodeCell").nth(WIDGETS.index(name))
+    cell.locator(".noUi-handle").first.focus()
+    took = []
+    for key in ("ArrowRight", "ArrowLeft") * 4:
+        cell.evaluate(MEASURE)
+        page.keyboard.press(key)
+        page.wait_for_function("() => window.took !== null", timeout=10_000)
+        took.append(page.evaluate("() => window.took"))
+    assert statistics.median(took) < 200, took
+
+
+def test_playground_buttons_allocate_and_run_out_of_memory(page):
+    cell = page.locator(".jp-Notebook .jp-CodeCell").nth(WIDGETS.index("arena_playground"))
+    for _ in range(3):
+        cell.get_by_role("button", name="Allocate").click()
+    cell.locator("svg[aria-label*='OutOfMemory']").wait_for(timeout=10_000)
+    cell.get_by_role("button", name="Clear").click()
+    cell.locator("svg[aria-label*='empty arena']").wait_for(timeout=10_000)
