@@ -38,9 +38,9 @@ SETTINGS = {
         for operations in ((), arena_playground.START, (*arena_playground.START, ("allocate", 64)), (("allocate", 1),) * 66)
     ],
     "fragmentation": [
-        {"moment": moment, "left": left, "workload": workload, "colours": colours}
-        for moment, left, workload, colours in zip(
-            itertools.cycle((0, 77, 200)), itertools.cycle(fragmentation.POLICIES), (*WORKLOADS, *WORKLOADS),
+        {"step": step, "left": left, "workload": workload, "colours": colours}
+        for step, left, workload, colours in zip(
+            itertools.cycle((0, 777, 2001, 10**6)), itertools.cycle(fragmentation.POLICIES), (*WORKLOADS, *WORKLOADS),
             itertools.cycle(("requests", "states")), strict=False,
         )
     ],
@@ -163,6 +163,19 @@ def test_playground_replays_failures_by_number():
     operations = (("allocate", 40), ("allocate", 40), ("allocate", 10), ("free", 1), ("free", 0))
     arena, extents, error = arena_playground.replay(operations, "first fit")
     assert list(extents) == [2] and error is None and arena.total_free == 54
+
+
+def test_scrubber_reaches_the_last_step_of_the_longer_run():
+    box = fragmentation.explorer()
+    left, right, workload, colours, step = box.children[0].children
+    for policy in ("oracle, buddy", "paged"):
+        left.value = policy
+        longest = max(fragmentation.num_steps(fragmentation.run(workload.value, name)) for name in (policy, "paged"))
+        assert step.max == longest - 1
+        step.value = step.max
+        assert "1 run, " in box.children[2].value
+    workload.value = "azure-code"
+    assert step.value == step.max and f"at step {step.max:,}" in box.children[2].value
 
 
 def test_reservation_explorer_agrees_with_the_policies():

@@ -3,44 +3,45 @@
 from pagedkv.draw.snapshot import side_by_side
 from pagedkv.explore import widget
 from pagedkv.explore.policies import CAPACITY, MAX_SEQ_LEN, POLICIES, requests_that_fit, run
+from pagedkv.timeline import Timeline
 from pagedkv.workload import WORKLOADS
 
-MOMENTS = 200  # positions of the slider
+LEFT, RIGHT, WORKLOAD = "max length, first fit", "paged", "paper-sharegpt"
 
 
-def picture(
-    moment: int = 20,
-    left: str = "max length, first fit",
-    right: str = "paged",
-    workload: str = "paper-sharegpt",
-    colours: str = "requests",
-) -> str:
-    """Both pools at `moment` of MOMENTS of the longer run, as an SVG."""
+def num_steps(timeline: Timeline) -> int:
+    """Steps from the start of a run to its end."""
+    return int(timeline.step[-1] + timeline.duration[-1])
+
+
+def picture(step: int = 2000, left: str = LEFT, right: str = RIGHT, workload: str = WORKLOAD, colours: str = "requests") -> str:
+    """Both pools at `step`, coloured by "requests" or "states", as an SVG."""
     runs = [(name, run(workload, name)) for name in (left, right)]
-    last = max(int(timeline.step[-1] + timeline.duration[-1]) - 1 for _, timeline in runs)
-    step = round(moment * last / MOMENTS)
     alt = (
         f"{len(requests_that_fit(workload))} requests of {workload}, of up to {MAX_SEQ_LEN:,} tokens, in {CAPACITY:,} slots "
-        f"at step {step:,}. "
-        + " ".join(_words(name, timeline, step) for name, timeline in runs)
+        f"at step {step:,}. " + " ".join(_words(name, timeline, step) for name, timeline in runs)
     )
     return side_by_side(runs, step, colours).svg(alt)
 
 
-def _words(name, timeline, step) -> str:
-    if step >= timeline.step[-1] + timeline.duration[-1]:
+def _words(name: str, timeline: Timeline, step: int) -> str:
+    if step >= num_steps(timeline):
         return f"{name}: all requests are done."
     point = timeline.step.searchsorted(step, "right") - 1
     return f"{name}: {timeline.running[point]} run, {timeline.token_states[point] / timeline.capacity:.1%} of the slots hold tokens."
 
 
 def explorer():
-    """The widget."""
-    return widget.explore(
-        picture,
-        left=widget.choice("Left", list(POLICIES), "max length, first fit"),
-        right=widget.choice("Right", list(POLICIES), "paged"),
-        workload=widget.choice("Requests like", list(WORKLOADS), "paper-sharegpt"),
-        colours=widget.choice("Colours show", ["requests", "states"], "requests"),
-        moment=widget.slider("Moment", 20, 0, MOMENTS, wide=True),
-    )
+    """The widget. An arrow key moves the slider by one step."""
+    left, right = widget.choice("Left", list(POLICIES), LEFT), widget.choice("Right", list(POLICIES), RIGHT)
+    workload = widget.choice("Requests like", list(WORKLOADS), WORKLOAD)
+    step = widget.slider("Step", 2000, 0, 2000, wide=True)
+
+    def fit_slider(_=None):
+        step.max = max(num_steps(run(workload.value, policy.value)) for policy in (left, right)) - 1
+
+    for control in (left, right, workload):
+        control.observe(fit_slider, "value")
+    fit_slider()
+    colours = widget.choice("Colours show", ["requests", "states"], "requests")
+    return widget.explore(picture, left=left, right=right, workload=workload, colours=colours, step=step)
