@@ -122,7 +122,9 @@ def test_sectors_are_those_that_hold_a_byte(addresses, width, sectors):
 
 
 def test_the_picture_counts_bytes_wanted_and_fetched():
-    svg = touched_sectors({"apart": ([0, 64, 128], 8), "together": (range(0, 64, 2), 2)}).svg("x")
+    canvas, alt = touched_sectors({"apart": ([0, 64, 128], 8), "together": (range(0, 64, 2), 2)})
+    svg = canvas.svg("x")
+    assert "apart: 24 bytes wanted, 3 sectors" in alt
     assert "24 bytes wanted, 3 sectors = 96 bytes fetched: 25 % of use" in svg
     assert "64 bytes wanted, 2 sectors = 64 bytes fetched: 100 % of use" in svg
 
@@ -140,9 +142,10 @@ def test_splits_cover_every_token_once_and_only_the_last_is_short():
 
 
 def test_the_picture_of_splits_counts_programs_and_what_is_merged():
-    svg = splits_of_sequences([100, 20, 300, 0], split_tokens=50, kv_heads=8, multiprocessors=132).svg("x")
-    assert "80 programs for 132 multiprocessors: 0.6 for each, so some idle." in svg  # (2 + 1 + 6 + 1) splits of 8 heads
-    assert "8 partial results per KV head, of 2 sequences" in svg
+    canvas, alt = splits_of_sequences([100, 20, 300, 0], split_tokens=50, kv_heads=8, multiprocessors=132)
+    assert "80 programs for 132 multiprocessors: 52 of them idle." in alt  # (2 + 1 + 6 + 1) splits of 8 heads
+    assert "8 partial results of 2 sequences are merged (hatched), for each of 8 KV heads." in canvas.svg("x")
+    assert "Nothing is left to merge" in splits_of_sequences([20, 0], 50, 8, 4)[1]
 
 
 def test_the_split_slider_is_legible_at_its_ends():
@@ -155,8 +158,8 @@ def test_the_split_slider_is_legible_at_its_ends():
 
 
 def test_packing_counts_the_bytes():
-    assert "4 × 32 KiB read" in packed_heads(4, 64, 128).svg("x")
-    assert "nothing to pack" in packed_heads(1, 64, 128).svg("x")
+    canvas, alt = packed_heads(4, 64, 128)
+    assert "4 × 32 KiB read" in canvas.svg("x") and "32 KiB read, one product [4 × 128] · [128 × 64]" in alt
 
 
 # source
@@ -205,5 +208,5 @@ def test_a_marker_that_is_gone_is_an_error(module, first, last):
 def test_a_function_that_is_gone_and_a_piece_longer_than_a_screen_are_errors(module):
     with pytest.raises(ValueError, match="has no 'three'"):
         piece("shown:three", "a", "b")
-    with pytest.raises(ValueError, match="at most 30 lines, not 41"):
+    with pytest.raises(ValueError, match="at most 30 lines, not 42"):
         piece("shown:long", "first", "return x")

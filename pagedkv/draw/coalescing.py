@@ -14,8 +14,9 @@ def sectors_of(addresses: Sequence[int], width: int) -> set[int]:
     return {sector for address in addresses for sector in range(address // SECTOR, (address + width - 1) // SECTOR + 1)}
 
 
-def touched_sectors(loads: Mapping[str, tuple[Sequence[int], int]]) -> Canvas:
-    """For each load, (the addresses of its threads, bytes per thread): the sectors it fetches, filled as far as its bytes are wanted."""
+def touched_sectors(loads: Mapping[str, tuple[Sequence[int], int]]) -> tuple[Canvas, str]:
+    """For each load, (the addresses of its threads, bytes per thread): the sectors it fetches, filled as far as wanted; and words."""
+    said = []
     canvas = Canvas(style.WIDTH, 16 + 92 * len(loads))
     cell = (style.WIDTH - 40) / SHOWN
     for row, (name, (addresses, width)) in enumerate(loads.items()):
@@ -26,6 +27,7 @@ def touched_sectors(loads: Mapping[str, tuple[Sequence[int], int]]) -> Canvas:
         canvas.text(20, y, name, bold=True)
         words = f"{wanted} bytes wanted, {len(sectors)} sectors = {fetched} bytes fetched: {100 * wanted / fetched:.0f} % of use"
         canvas.text(style.WIDTH - 20, y, words, anchor="end")
+        said.append(f"{name}: {words}")
         for place, sector in enumerate(sectors[:SHOWN]):
             x = 20 + place * cell
             canvas.rect(x, y + 20, cell, 34, style.FREE)
@@ -33,7 +35,7 @@ def touched_sectors(loads: Mapping[str, tuple[Sequence[int], int]]) -> Canvas:
                 canvas.rect(x + cell * low / SECTOR, y + 20, cell * (high - low) / SECTOR, 34, style.TOKEN, stroke=None)
             if place and sector != sectors[place - 1] + 1:  # a gap in memory
                 canvas.line(x, y + 14, x, y + 60, stroke=style.HIGHLIGHT, line=3)
-    return canvas
+    return canvas, f"The sectors of {SECTOR} bytes that one load of a warp touches, filled where wanted. {'; '.join(said)}."
 
 
 def _runs(addresses: Sequence[int], width: int, sector: int) -> list[tuple[int, int]]:

@@ -13,8 +13,8 @@ def cut(lengths: Sequence[int], split_tokens: int) -> list[list[int]]:
     return [[min(split_tokens, length - start) for start in range(0, max(length, 1), split_tokens)] for length in lengths]
 
 
-def splits_of_sequences(lengths: Sequence[int], split_tokens: int, kv_heads: int, multiprocessors: int) -> Canvas:
-    """A row for each of the first sequences, cut into splits; hatched splits are partial results that the merge puts together."""
+def splits_of_sequences(lengths: Sequence[int], split_tokens: int, kv_heads: int, multiprocessors: int) -> tuple[Canvas, str]:
+    """A row for each of the first sequences, cut into splits; hatched ones are partial results, for the merge to put together. And words."""
     sequences = cut(lengths, split_tokens)
     shown = sequences[:ROWS_SHOWN]
     canvas = Canvas(style.WIDTH, 118 + 40 * len(shown))
@@ -32,8 +32,14 @@ def splits_of_sequences(lengths: Sequence[int], split_tokens: int, kv_heads: int
     if len(sequences) > len(shown):
         canvas.text(20, y + 10, f"… and {len(sequences) - len(shown)} more sequences", fill=style.MUTED)
     partial = [tokens for tokens in sequences if len(tokens) > 1]
-    canvas.text(20, y + 36, f"{sum(map(len, partial)):,} partial results per KV head, of {len(partial)} sequences, are merged (hatched).")
-    ratio = programs / multiprocessors
-    words = f"{programs:,} programs for {multiprocessors} multiprocessors: {ratio:.1f} for each{', so some idle' if ratio < 1 else ''}."
-    canvas.text(20, y + 60, words)
-    return canvas
+    of = "one sequence" if len(partial) == 1 else f"{len(partial)} sequences"
+    merged = f"{sum(map(len, partial)):,} partial results of {of} are merged (hatched)" if partial else "Nothing is left to merge"
+    idle = multiprocessors - programs
+    work = f"{idle} of them idle" if idle > 0 else f"{programs / multiprocessors:.1f} for each"
+    canvas.text(20, y + 36, f"{programs:,} programs for {multiprocessors} multiprocessors: {work}.")
+    canvas.text(20, y + 60, f"{merged}, for each of {kv_heads} KV heads.")
+    alt = (
+        f"{len(lengths)} sequences of up to {max(lengths):,} tokens as bars, cut into splits of {split_tokens:,} tokens. With {kv_heads} "
+        f"KV heads that is {programs:,} programs for {multiprocessors} multiprocessors: {work}. {merged}."
+    )
+    return canvas, alt

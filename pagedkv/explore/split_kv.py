@@ -1,7 +1,7 @@
 """The split slider: how many programs a batch gives the GPU, and how many partial results it leaves to merge."""
 
 from pagedkv.bench.cases import GRID, ragged
-from pagedkv.draw.splits import cut, splits_of_sequences
+from pagedkv.draw.splits import splits_of_sequences
 from pagedkv.explore import widget
 
 MULTIPROCESSORS = 132  # of an H100 or H200
@@ -16,11 +16,8 @@ SPLITS = (128, 256, 512, 1024, 2048, 4096, 8192)
 
 def picture(batch: str = "1 sequence of 8192", split_tokens: int = 8192, kv_heads: int = 8) -> str:
     """One batch cut into splits, as an SVG."""
-    lengths = BATCHES[batch]
-    programs = kv_heads * sum(map(len, cut(lengths, split_tokens)))
-    words = f"{programs} programs for {kv_heads} KV heads on {MULTIPROCESSORS} multiprocessors"
-    alt = f"{batch} tokens, cut into splits of {split_tokens}: {words}."
-    return splits_of_sequences(lengths, split_tokens, kv_heads, MULTIPROCESSORS).svg(alt)
+    canvas, alt = splits_of_sequences(BATCHES[batch], split_tokens, kv_heads, MULTIPROCESSORS)
+    return canvas.svg(alt)
 
 
 def explorer():
