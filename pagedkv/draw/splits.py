@@ -14,7 +14,7 @@ def cut(lengths: Sequence[int], split_tokens: int) -> list[list[int]]:
 
 
 def splits_of_sequences(lengths: Sequence[int], split_tokens: int, kv_heads: int, multiprocessors: int) -> tuple[Canvas, str]:
-    """A row for each of the first sequences, cut into splits; hatched ones are partial results, for the merge to put together. And words."""
+    """A row for each of the first sequences, cut into splits; hatched ones are partial results, to be merged. And words."""
     sequences = cut(lengths, split_tokens)
     shown = sequences[:ROWS_SHOWN]
     canvas = Canvas(style.WIDTH, 118 + 40 * len(shown))
