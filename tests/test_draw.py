@@ -142,6 +142,22 @@ def test_show_displays_one_picture_with_words_and_closes_it(draw, displayed):
     assert displayed[0] == displayed[24]
 
 
+def test_the_stored_picture_keeps_its_colours(tmp_path):
+    from PIL import Image
+
+    picture = Canvas(340, 40)
+    fills = [*STATES, *style.REQUESTS]
+    for i, fill in enumerate(fills):
+        picture.rect(10 + 20 * i, 5, 20, 30, fill, label=i)
+    save(picture, tmp_path / "a", "Swatches.")
+    image = Image.open(tmp_path / "a.png").convert("RGB")
+    assert image.size == (680, 80)
+    assert [image.getpixel((2 * (10 + 20 * i + 3), 20)) for i in range(len(fills))] == [
+        tuple(int(fill[i : i + 2], 16) for i in (1, 3, 5)) for fill in fills
+    ]
+    assert image.getpixel((1, 1)) == (255, 255, 255)
+
+
 @pytest.mark.parametrize("alt", ["", "  \n", None, 3])
 def test_a_picture_without_words_is_an_error(alt, displayed, tmp_path):
     for call in (lambda: show(canvas(), alt=alt), lambda: save(canvas(), tmp_path / "x", alt)):

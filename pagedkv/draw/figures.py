@@ -22,9 +22,10 @@ from pagedkv.workload import sample_requests
 
 
 def reservation() -> tuple[Canvas, str]:
-    """Figure 1: the KV memory of OPT-13B on a 40 GB GPU under max-length reservation; request 3 has the mean ShareGPT lengths."""
+    """Figure 1: the KV memory of OPT-13B on a 40 GB GPU under max-length reservation, with lengths drawn from ShareGPT's."""
     capacity, max_seq_len = MODELS["opt-13b"].tokens_in(12 * 2**30), 2048
-    lengths = [(75, 424), (21, 289), (330, 877), (161, 338), (44, 596), (12, 209), (260, 570)]
+    requests = sample_requests("paper-sharegpt", capacity // max_seq_len, seed=577)
+    lengths = [(request.prompt_tokens, request.output_tokens) for request in requests]
     prompt, output = lengths[3]
     alt = (
         f"Figure 1. A pool of {capacity:,} slots as one strip: {len(lengths)} requests each hold {max_seq_len:,} slots in a row, most "

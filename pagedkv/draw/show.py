@@ -48,8 +48,13 @@ def _figure(picture):
 
 
 def _png(figure) -> bytes:
-    file = BytesIO()
-    figure.savefig(file, format="png", dpi=DOTS, metadata={"Software": None}, pil_kwargs={"optimize": True})
+    """The figure with its 256 most telling colours: a third of the bytes, and only the edges of letters differ, unseen."""
+    from PIL import Image
+
+    drawn, file = BytesIO(), BytesIO()
+    figure.savefig(drawn, format="png", dpi=DOTS)
+    image = Image.open(drawn).convert("RGB").quantize(256, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
+    image.save(file, "png", optimize=True, dpi=(DOTS, DOTS))
     return file.getvalue()
 
 
