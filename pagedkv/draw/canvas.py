@@ -33,7 +33,7 @@ class Canvas:
             self.text(x + width / 2, y + height / 2, label, size=size, anchor="middle", mono=mono, bold=bold, fill=ink)
 
     def polygon(self, points, fill=style.FREE, *, stroke=style.INK, line=1.0, hatch=None, dash=False, tip=None):
-        """A closed polygon through `points`, pairs (x, y). `hatch` is None, "/", "\\\\" or "x"."""
+        r"""A closed polygon through `points`, pairs (x, y). `hatch` is None, "/", "\" or "x"."""
         if hatch is not None and hatch not in HATCHES:
             raise ValueError(f"hatch must be None or one of {', '.join(map(repr, HATCHES))}, not {hatch!r}")
         self._add("polygon", points=list(points), fill=fill, stroke=stroke, line=line, hatch=hatch, dash=dash, tip=tip)
@@ -66,10 +66,8 @@ class Canvas:
 
     def svg(self, alt: str) -> str:
         """The picture as an SVG element that scales down with its container; `alt` says in words what it shows."""
-        body, patterns = [], {}
-        for kind, shape in self.shapes:
-            body.append(_SVG[kind](patterns, **shape))
-        drawing = "".join(body)
+        patterns: dict[tuple[str, str | None], int] = {}  # (hatch, fill) -> number
+        drawing = "".join(_SVG[kind](patterns, **shape) for kind, shape in self.shapes)
         # Ids are the picture's own: a pattern defined in a hidden element of the same page would not be painted.
         salt = f"p{zlib.crc32(drawing.encode()):08x}"
         defs = "".join(_svg_pattern(f"{salt}-{i}", *key) for key, i in patterns.items())
@@ -117,14 +115,11 @@ def _svg_dash(line) -> str:
 
 
 def _svg_polygon(patterns, points, fill, stroke, line, hatch, dash, tip) -> str:
-    edge = f' stroke="{stroke}" stroke-width="{_n(line)}"' if stroke else ""
-    edge += _svg_dash(line) if stroke and dash else ""
-    at = f'<polygon points="{_svg_points(points)}"'
     if hatch:
-        number = patterns.setdefault((hatch, fill), len(patterns))
-        fill = f"url(#@{number})"
-    head = f'{at} fill="{fill or "none"}"{edge}'
-    return f"{head}><title>{escape(str(tip))}</title></polygon>" if tip is not None else f"{head}/>"
+        fill = f"url(#@{patterns.setdefault((hatch, fill), len(patterns))})"
+    edge = f' stroke="{stroke}" stroke-width="{_n(line)}"' + (_svg_dash(line) if dash else "") if stroke else ""
+    head = f'<polygon points="{_svg_points(points)}" fill="{fill or "none"}"{edge}'
+    return f"{head}/>" if tip is None else f"{head}><title>{escape(str(tip))}</title></polygon>"
 
 
 def _svg_pattern(name, hatch, fill) -> str:

@@ -28,7 +28,7 @@ def reservation() -> tuple[Canvas, str]:
     lengths = [(request.prompt_tokens, request.output_tokens) for request in requests]
     prompt, output = lengths[3]
     alt = (
-        f"Figure 1. A pool of {capacity:,} slots as one strip: {len(lengths)} requests each hold {max_seq_len:,} slots in a row, most "
+        f"Figure 1: a pool of {capacity:,} slots as one strip: {len(lengths)} requests each hold {max_seq_len:,} slots in a row, most "
         f"of them never used, and {capacity - max_seq_len * len(lengths):,} slots at the end are too few for another. Enlarged below, "
         f"request 3: {prompt} slots of prompt, {output} of output, {max_seq_len - prompt - output:,} never used."
     )
@@ -40,7 +40,7 @@ def internal_fragmentation() -> tuple[Canvas, str]:
     prompt, output, max_seq_len = 60, 140, 2048
     idle = max_seq_len - prompt - output
     alt = (
-        f"Figure 2. One reservation of {max_seq_len:,} slots at three moments. After the prompt {prompt} slots hold tokens and {output} "
+        f"Figure 2: one reservation of {max_seq_len:,} slots at three moments. After the prompt {prompt} slots hold tokens and {output} "
         f"are reserved for later; half-way {prompt + output // 2} hold tokens; at the end {prompt + output} do. At all three, {idle:,} "
         f"slots, {100 * idle / max_seq_len:.1f} %, are internal waste that no token will ever fill."
     )
@@ -63,7 +63,7 @@ def external_fragmentation() -> tuple[Canvas, str]:
 
     holes = ", ".join(size(hole.size) for hole in arena.holes())
     alt = (
-        f"Figure 3. An arena in which five requests alternate with five holes of {holes}. The next request needs {size(wanted)} in one "
+        f"Figure 3: an arena in which five requests alternate with five holes of {holes}. The next request needs {size(wanted)} in one "
         f"piece. Each hole is too small, although together they are {size(arena.total_free)}."
     )
     return fragmented_arena(arena, extents, wanted, size), alt
@@ -75,7 +75,7 @@ def mapping() -> tuple[Canvas, str]:
     words = {"A": "a long text can grow where there is room left".split(), "B": "any free block will do".split()}
     sequences = {f"request {name}, {len(words[name])} tokens": (words[name], table) for name, table in tables.items()}
     alt = (
-        f"Figure 4. Two requests, cut into logical blocks of 4 tokens in reading order, and a pool of 9 physical blocks. The block "
+        f"Figure 4: two requests, cut into logical blocks of 4 tokens in reading order, and a pool of 9 physical blocks. The block "
         f"table of request A leads its blocks 0, 1, 2 to the physical blocks {', '.join(map(str, tables['A']))}; that of request B its "
         f"blocks 0, 1 to {', '.join(map(str, tables['B']))}. Only the last block of each request is partly empty."
     )
@@ -91,7 +91,7 @@ def address() -> tuple[Canvas, str]:
     table.append(50)
     logical, offset, block, slot = table.translate(position)
     alt = (
-        f"Figure 5. {table.num_tokens} tokens are {len(table.blocks)} logical blocks of {pool.block_size}; the block table leads them to "
+        f"Figure 5: {table.num_tokens} tokens are {len(table.blocks)} logical blocks of {pool.block_size}; the block table leads them to "
         f"the physical blocks {', '.join(map(str, table.blocks))} of a pool of {pool.num_blocks}. Token {position} is offset {offset} of "
         f"logical block {logical}, so in physical block {block}, in slot {block} × {pool.block_size} + {offset} = {slot}."
     )

@@ -64,6 +64,8 @@ def side_by_side(runs: Sequence[tuple[str, Timeline]], step: int, colours: str =
         draw_shares(canvas, x + 50, shares_y, width - 50, 130, run, now=min(step, end), until=longest, labels=False)
         if end < 0.6 * longest:
             canvas.text(x + 58 + (width - 50) * end / longest, shares_y + 65, f"done at step {end:,}")
-    names = {"token_states": "tokens, by request", "reserved": "reserved for later", "internal": "never used", "external": "held by nobody"}
-    draw_legend(canvas, 20, shares_y + 180, names, style.request_colour(0) if colours == "requests" else style.TOKEN)
+    by_request = colours == "requests"
+    names = {"token_states": "tokens, by request" if by_request else "token states", "reserved": "reserved for later",
+             "internal": "never used", "external": "held by nobody"}
+    draw_legend(canvas, 20, shares_y + 180, names, by_request)
     return canvas

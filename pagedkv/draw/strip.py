@@ -37,13 +37,12 @@ def draw_strip(canvas: Canvas, x, y, width, height, total, pieces) -> list[tuple
     return spans
 
 
-def draw_legend(canvas: Canvas, x, y, names: Mapping[str, str] = style.STATE_NAMES, token_fill: str = style.TOKEN) -> None:
-    """A row of swatches from `x` on, at height `y`, for the states in `names`; `token_fill` stands for tokens and what is reserved."""
-    tint = {style.TOKEN: style.RESERVED}.get(token_fill) or style.mix(token_fill)
-    fills = {"token_states": token_fill, "reserved": tint}
+def draw_legend(canvas: Canvas, x, y, names: Mapping[str, str] = style.STATE_NAMES, by_request: bool = False) -> None:
+    """A row of swatches from `x` on, at height `y`, for the states in `names`; `by_request` shows a request's colour and its tint."""
+    of_request = {"token_states": style.REQUESTS[0], "reserved": style.mix(style.REQUESTS[0])} if by_request else {}
     for state, name in names.items():
         fill, hatch = style.STATES[state]
-        canvas.rect(x, y - 8, 16, 16, fills.get(state, fill), hatch=hatch)
+        canvas.rect(x, y - 8, 16, 16, of_request.get(state, fill), hatch=hatch)
         canvas.text(x + 22, y, name)
         x += 40 + style.text_width(name)
 
