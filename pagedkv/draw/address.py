@@ -40,8 +40,9 @@ def address_path(table: BlockTable, position: int, steps: int = 4) -> Canvas:
         x, y = _place(address.physical_block, y_pool)
         canvas.rect(x, y, CELL, BOX, None, **_edge(True))
         filled = min(size, table.num_tokens - address.logical_block * size)
-        _cells(canvas, y_cells, f"block {address.physical_block}", address, size, filled)
-        canvas.line(x + CELL / 2, y + BOX + 2, LEFT + WIDTH * (address.offset + 0.5) / size, y_cells - 3, arrow=True, **_stroke(steps > 3))
+        _cells(canvas, y_cells, address, size, filled, marked=steps > 3)
+        if steps > 3:
+            canvas.line(x + CELL / 2, y + BOX + 2, LEFT + WIDTH * (address.offset + 0.5) / size, y_cells - 3, arrow=True, **_stroke(True))
 
     said = [
         f"1  split       {position} // {size} = {address.logical_block},  {position} % {size} = {address.offset}",
@@ -55,18 +56,19 @@ def address_path(table: BlockTable, position: int, steps: int = 4) -> Canvas:
     return canvas
 
 
-def _cells(canvas, y, name, address, size, filled):
-    """The slots of one physical block, with their numbers where they fit."""
-    canvas.text(14, y + BOX / 2, name, bold=True)
+def _cells(canvas, y, address, size, filled, marked):
+    """The slots of the physical block, with their numbers where they fit."""
+    canvas.text(14, y + BOX / 2, f"block {address.physical_block}", bold=True)
     cell = WIDTH / size
     for offset in range(size):
-        slot, picked = address.physical_block * size + offset, offset == address.offset
+        slot, picked = address.physical_block * size + offset, marked and offset == address.offset
         wide = cell > style.text_width(str(slot)) + 4
         if picked and not wide:
             canvas.text(LEFT + (offset + 0.5) * cell, y + BOX + 13, slot, anchor="middle")
         fill, label = style.REQUESTS[0] if offset < filled else style.FREE, slot if wide else None
         canvas.rect(LEFT + offset * cell, y, cell, BOX, fill, label=label, stroke=style.MUTED, tip=f"slot {slot}, offset {offset}")
-    canvas.rect(LEFT + address.offset * cell, y, cell, BOX, None, **_edge(True))
+    if marked:
+        canvas.rect(LEFT + address.offset * cell, y, cell, BOX, None, **_edge(True))
 
 
 def _place(block, y_pool):

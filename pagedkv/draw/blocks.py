@@ -7,7 +7,7 @@ from pagedkv.block_table import BlockTable
 from pagedkv.draw import style
 from pagedkv.draw.canvas import Canvas
 
-LEFT, ENTRY, ROW, BLOCK_ROW = 130, 34, 46, 72
+ENTRY, ROW, BLOCK_ROW = 34, 46, 72
 
 
 def pool_and_tables(
@@ -34,12 +34,14 @@ def pool_and_tables(
     def place(block):
         return 14 + block % per_row * block_width, y_pool + block // per_row * BLOCK_ROW
 
+    words = {name: f"{name}: {table.num_tokens} token{'' if table.num_tokens == 1 else 's'}" for name, table in tables.items()}
+    left = max([130, *(36 + 1.12 * style.text_width(said) for said in words.values())])  # bold is wider
     held: dict[int, tuple[str, list[range]]] = {}  # block -> its colour, and the positions that each owner has in it
     entries = []
     for row, (name, table) in enumerate(tables.items()):
         for logical, block in enumerate(table.blocks):
             on_path = picked is not None and (name, logical) == (picked[0], address.logical_block)
-            entries.append((on_path, LEFT + logical * (ENTRY + 4), 82 + row * ROW, block, style.request_colour(row)))
+            entries.append((on_path, left + logical * (ENTRY + 4), 82 + row * ROW, block, style.request_colour(row)))
             positions = range(logical * size, min(logical * size + size, table.num_tokens))
             held.setdefault(block, (style.request_colour(row), []))[1].append(positions)
     for on_path, x, y, block, fill in sorted(entries):  # the picked one on top
@@ -48,9 +50,8 @@ def pool_and_tables(
         canvas.curve(x + ENTRY / 2, y + 27, end_x + cell * size / 2, end_y - 5, stroke=colour, line=2.5 if on_path else 1.2)
     for on_path, x, y, block, fill in entries:
         canvas.rect(x, y, ENTRY, 26, fill, label=block, bold=on_path, **_edge(on_path))
-    for row, (name, table) in enumerate(tables.items()):
-        words = f"{name}: {table.num_tokens} token{'' if table.num_tokens == 1 else 's'}"
-        canvas.text(14, 95 + row * ROW, words, bold=picked is not None and name == picked[0])
+    for row, name in enumerate(tables):
+        canvas.text(14, 95 + row * ROW, words[name], bold=picked is not None and name == picked[0])
     for block in range(pool.num_blocks):
         x, y = place(block)
         fill, owners = held.get(block, (style.FREE, []))
@@ -63,8 +64,8 @@ def pool_and_tables(
         canvas.rect(x, y, cell * size, 26, None, stroke=style.INK if owners else style.GRID, line=2)
         if len(owners) > 1:
             canvas.rect(x - 3, y - 3, cell * size + 6, 32, None, stroke=style.INK, line=1.5)
-        words = f"{block}: {pool.ref_count(block)} owners" if pool.ref_count(block) > 1 else block
-        canvas.text(x, y + 40, words, bold=bool(owners), fill=style.INK if owners else style.MUTED)
+        number = f"{block}: {pool.ref_count(block)} owners" if pool.ref_count(block) > 1 else block
+        canvas.text(x, y + 40, number, bold=bool(owners), fill=style.INK if owners else style.MUTED)
     if picked:
         x, y = place(address.physical_block)
         canvas.rect(x + address.offset * cell, y, cell, 26, None, **_edge(True))

@@ -30,7 +30,8 @@ def _do(pool, tables, waiting, verb, name=None, tokens=0):
         slots, copies = table.append(tokens)
         tables[name] = table
         copied = f"; copy-on-write: block {copies[0][0]} copied to {copies[0][1]}" if copies else ""
-        return f"{name} got slots {slots[0]}" + (f" to {slots[-1]}" if len(slots) > 1 else "") + copied
+        listed = ", ".join(map(str, slots if len(slots) < 7 else [*slots[:3], "…", *slots[-2:]]))
+        return f"{name} got slot{'s' * (len(slots) > 1)} {listed}{copied}"
     if verb == "fork":
         child = next((free for free in NAMES if free not in tables and free not in waiting), None)
         if child is None:
