@@ -1,4 +1,5 @@
 """The identities of online softmax, on which every kernel rests."""
+# ruff: noqa: E741 (l is the papers' name)
 
 import math
 import random
@@ -42,7 +43,7 @@ def test_the_numbers_shrink_when_the_maximum_rises():
     state = SoftmaxState()
     for scores, values in blocks([4] * 30):
         m = torch.maximum(state.m, scores.amax(-1))
-        l, o = state.at_base(m)  # noqa: E741
+        l, o = state.at_base(m)
         rises = m > state.m
         assert (torch.exp(state.m - m) <= 1).all()
         assert (l <= state.l).all() and (o.abs() <= state.o.abs()).all()

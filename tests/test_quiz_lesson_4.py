@@ -6,7 +6,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from pagedkv.attention.online_softmax import SoftmaxState  # noqa: E402
 from pagedkv.quiz import lesson_4_1 as reading  # noqa: E402
+from pagedkv.quiz import lesson_4_2 as merging  # noqa: E402
 from pagedkv.quiz.check import check  # noqa: E402
 
 
@@ -30,7 +32,8 @@ def stub(*_):
     ...
 
 
-@pytest.mark.parametrize("name, answer", [("4.1-seen", (stub, stub)), ("4.1-decode", stub), ("4.1-prefill", stub)])
+@pytest.mark.parametrize("name, answer", [("4.1-seen", (stub, stub)), ("4.1-decode", stub), ("4.1-prefill", stub),
+                                          ("4.2-one-pass", stub), ("4.2-merge", stub), ("4.2-bugs", dict.fromkeys("ABCD", ...))])
 def test_a_stub_is_not_attempted(capsys, name, answer):
     result, printed = verdict(capsys, name, answer)
     assert result.points == 0 and "not attempted" in printed
@@ -177,3 +180,186 @@ WRONG_PREFILLS = {
 @pytest.mark.parametrize("answer, sentence", WRONG_PREFILLS.values(), ids=WRONG_PREFILLS)
 def test_wrong_prefills(capsys, answer, sentence):
     fails(capsys, "4.1-prefill", answer, sentence)
+
+
+# 4.2, one pass
+
+
+def with_states(blocks):
+    state = SoftmaxState()
+    for scores, values in blocks:
+        state.update(scores, values)
+    return state.output()
+
+
+def key_by_key(blocks):
+    m, total, o = -math.inf, 0.0, 0.0
+    for scores, values in blocks:
+        o = o + torch.zeros(values.shape[1], dtype=values.dtype)
+        for s, v in zip(scores.tolist(), values, strict=True):
+            if s > m:
+                total, o, m = total * math.exp(m - s), o * math.exp(m - s), s
+            if s > -math.inf:
+                total, o = total + math.exp(s - m), o + math.exp(s - m) * v
+    return o / total if total else o
+
+
+@pytest.mark.parametrize("answer", [merging.one_pass, with_states, key_by_key])
+def test_one_pass(capsys, answer):
+    passes(capsys, "4.2-one-pass", answer)
+
+
+def stream(*, guard=True, factor=lambda m, new: math.exp(m - new), rescale_o=True, local=True, base=max, divide=True):
+    """The running update with one thing wrong."""
+
+    def one_pass(blocks):
+        m, total, o = -math.inf, 0.0, 0.0
+        for scores, values in blocks:
+            m_j = float(scores.max())
+            if guard and m_j == -math.inf:
+                o = o + torch.zeros_like(values[0])
+                continue
+            new = base(m, m_j)
+            weights = torch.exp(scores - m_j)
+            old = float("nan") if m == new == -math.inf else 0.0 if m == -math.inf else factor(m, new)
+            mine = factor(m_j, new) if local else 1.0
+            total = total * old + weights.sum() * mine
+            o = o * (old if rescale_o else 1.0) + weights @ values * (mine if rescale_o else 1.0)
+            m = new
+        return o / (total or 1.0) if divide else o
+
+    return one_pass
+
+
+def two_passes(blocks):
+    top = max(float(scores.max()) for scores, _ in blocks)
+    parts = [(torch.exp(s - (0 if top == -math.inf else top)), v) for s, v in blocks]
+    return sum(w @ v for w, v in parts) / (sum(w.sum() for w, _ in parts) or 1.0)
+
+
+def everything_kept(blocks):
+    scores, values = zip(*blocks, strict=True)
+    return torch.softmax(torch.cat(scores), 0).nan_to_num() @ torch.cat(values)
+
+
+def naive(blocks):
+    total, o = 0.0, 0.0
+    for scores, values in blocks:
+        total, o = total + scores.exp().sum(), o + scores.exp() @ values
+    return o / (total or 1.0)
+
+
+def mean(blocks):
+    parts = [torch.softmax(s, 0).nan_to_num() @ v for s, v in blocks]
+    return sum(parts) / len(parts)
+
+
+WRONG_STREAMS = {
+    "no guard": (stream(guard=False), "(-inf) - (-inf) is NaN"),
+    "no rescaling": (stream(factor=lambda m, new: 1.0), "l and O of different bases are added"),
+    "the block is not rescaled": (stream(local=False), "relative to its own maximum"),
+    "O is not rescaled": (stream(rescale_o=False), "O must be multiplied by the same factor"),
+    "mean of softmaxes": (mean, "divide once, at the end"),
+    "naive": (naive, "is every exponential taken of a number that is at most 0"),
+    "two passes": (two_passes, "more than once"),
+    "everything kept": (everything_kept, "all blocks are kept until the end"),
+    "not divided": (stream(divide=False), "some elements are wrong"),
+}
+
+
+def test_the_running_update_of_these_tests_is_right(capsys):
+    passes(capsys, "4.2-one-pass", stream())
+
+
+@pytest.mark.parametrize("answer, sentence", WRONG_STREAMS.values(), ids=WRONG_STREAMS)
+def test_wrong_passes(capsys, answer, sentence):
+    fails(capsys, "4.2-one-pass", answer, sentence)
+
+
+# 4.2, the merge
+
+
+def by_state(a, b):
+    state = SoftmaxState(*a).merge(SoftmaxState(*b))
+    return state.m, state.l, state.o
+
+
+def by_lse(a, b):
+    lses = [m + torch.log(total) for m, total, _ in (a, b)]
+    m, lse = torch.maximum(a[0], b[0]), torch.logaddexp(*lses)
+    base = torch.where(m == -math.inf, 0.0, m)
+    total = torch.exp(lse - base)
+    shares = [torch.exp(x[0] - base)[:, None] * x[2] for x in (a, b)]
+    return [m, total, shares[0] + shares[1]]
+
+
+@pytest.mark.parametrize("answer", [merging.merge, by_state, by_lse])
+def test_the_merge(capsys, answer):
+    passes(capsys, "4.2-merge", answer)
+
+
+def unguarded(a, b):
+    m = torch.maximum(a[0], b[0])
+    f, g = torch.exp(a[0] - m), torch.exp(b[0] - m)
+    return m, a[1] * f + b[1] * g, a[2] * f[:, None] + b[2] * g[:, None]
+
+
+def with_changes(a, b, *, f=lambda m, new: torch.exp(m - new), g=lambda m, new: torch.exp(m - new), o=True, normalise=False):
+    m = torch.maximum(a[0], b[0])
+    f, g = (x.nan_to_num() for x in (f(a[0], m), g(b[0], m)))
+    total = a[1] * f + b[1] * g
+    out = a[2] * f[:, None] + b[2] * g[:, None] if o else a[2] + b[2]
+    return m, total, out / total[:, None] if normalise else out
+
+
+def one(m, new):
+    return torch.ones_like(m)
+
+
+WRONG_MERGES = {
+    "added": (lambda a, b: with_changes(a, b, f=one, g=one), "l and O of different bases are added"),
+    "only the first": (lambda a, b: with_changes(a, b, g=one), "only the first state is brought to the new base"),
+    "only the second": (lambda a, b: with_changes(a, b, f=one), "only the second state is brought to the new base"),
+    "not O": (lambda a, b: with_changes(a, b, o=False), "O must be multiplied by the same factor"),
+    "upside down": (lambda a, b: with_changes(a, b, f=lambda m, n: torch.exp(n - m), g=lambda m, n: torch.exp(n - m)), "upside down"),
+    "normalised": (lambda a, b: with_changes(a, b, normalise=True), "divide by l once, at the very end"),
+    "no guard": (unguarded, "a state that has seen nothing"),
+    "two of three": (lambda a, b: by_state(a, b)[:2], "too short"),
+    "in place": (lambda a, b: by_state((a[0], a[1].mul_(2), a[2]), b), "changes its input"),
+}
+
+
+@pytest.mark.parametrize("answer, sentence", WRONG_MERGES.values(), ids=WRONG_MERGES)
+def test_wrong_merges(capsys, answer, sentence):
+    fails(capsys, "4.2-merge", answer, sentence)
+
+
+# 4.2, find the scores
+
+BUGS = {
+    "short": {"A": [[0], [1]], "B": [[800], [0]], "C": [[-800]], "D": "right"},
+    "long": {"A": [[1.0, 2.0], [0.5], [7.0, 7.0]], "B": [[5, 900], [3, 4], [1]], "C": [[-1000, -999], [-998.5]], "D": "Right"},
+}
+
+
+@pytest.mark.parametrize("answer", BUGS.values(), ids=BUGS)
+def test_scores_that_expose_the_bugs(capsys, answer):
+    passes(capsys, "4.2-bugs", answer)
+
+
+WRONG_BUGS = {
+    "the maximum falls": ({"A": [[3], [1]]}, "does the maximum rise after the first block?"),
+    "one block": ({"A": [[3, 5, 7]]}, "does the maximum rise after the first block?"),
+    "the base falls a little": ({"B": [[3], [1]]}, "when does e^(m - m_new) overflow?"),
+    "not low enough": ({"C": [[-5], [-7]]}, "when do all weights become 0?"),
+    "a wrong one called right": ({"B": "right"}, "there are scores on which it is wrong"),
+    "the right one accused": ({"D": [[1], [2]]}, "is there any update that it gets wrong?"),
+    "no blocks": ({"A": [1, 2]}, "a list of one to eight blocks is expected"),
+    "an infinity": ({"C": [[-math.inf]]}, "every score must be a finite number"),
+    "a word": ({"A": "wrong"}, 'the word "right"'),
+}
+
+
+@pytest.mark.parametrize("answer, sentence", WRONG_BUGS.values(), ids=WRONG_BUGS)
+def test_wrong_scores(capsys, answer, sentence):
+    fails(capsys, "4.2-bugs", answer, sentence)

@@ -5,6 +5,7 @@ many items run at once as fit in the caches. Each ends as a partial softmax, and
 split-KV, as in the Triton kernel. Keys are gathered by position, and a position past the last visible one reads that one
 instead, so what lies in unused slots never matters.
 """
+# ruff: noqa: E741 (l is the papers' name)
 
 from dataclasses import dataclass
 from math import gcd
@@ -137,7 +138,7 @@ def merge_rows(state, touched, index, parts):
     """SoftmaxState.merge for many at once, in place: parts[i] into row touched.start + index[i] of `state`."""
     rows = SoftmaxState(state.m[touched], state.l[touched], state.o[touched])
     m = rows.m.scatter_reduce(0, index[:, None, None].expand_as(parts.m), parts.m, "amax")
-    (l, o), (parts_l, parts_o) = rows.at_base(m), parts.at_base(m[index])  # noqa: E741
+    (l, o), (parts_l, parts_o) = rows.at_base(m), parts.at_base(m[index])
     state.m[touched] = m
     state.l[touched] = l.index_add_(0, index, parts_l)
     state.o[touched] = o.index_add_(0, index, parts_o)

@@ -4,6 +4,7 @@ m is the largest score seen, l the sum of e^(score - m), o the sum of e^(score -
 m, the base; when m rises, l and o are multiplied by e^(old m - new m), which is at most 1, and the base cancels in o / l.
 (m, l) after Milakov & Gimelshein (arXiv 1805.02867), o after Rabe & Staats (2112.05682) and FlashAttention (2205.14135).
 """
+# ruff: noqa: E741 (l is the papers' name)
 
 import torch
 
@@ -11,7 +12,7 @@ import torch
 class SoftmaxState:
     """m, l [..., num_queries] and o [..., num_queries, head_dim]. `SoftmaxState()` has seen nothing and fits any shape."""
 
-    def __init__(self, m=float("-inf"), l=0.0, o=0.0):  # noqa: E741 (l is the paper's name)
+    def __init__(self, m=float("-inf"), l=0.0, o=0.0):
         self.m, self.l, self.o = (torch.as_tensor(x) for x in (m, l, o))
 
     @classmethod
@@ -28,7 +29,7 @@ class SoftmaxState:
     def merge(self, other):
         """Take in what `other` has seen; neither the order nor the grouping of merges matters. Returns itself."""
         m = torch.maximum(self.m, other.m)
-        (l, o), (other_l, other_o) = self.at_base(m), other.at_base(m)  # noqa: E741
+        (l, o), (other_l, other_o) = self.at_base(m), other.at_base(m)
         self.m, self.l, self.o = m, l + other_l, o + other_o
         return self
 

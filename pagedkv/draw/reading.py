@@ -24,7 +24,8 @@ def reading(position: int, num_tokens: int, block_table: Sequence[int], block_si
         if not is_read:
             first, end = logical * block_size, min(num_tokens, (logical + 1) * block_size)
             canvas.rect(LEFT, y, cell * block_size, 28, UNREAD, stroke=style.MUTED, dash=True)
-            canvas.text(LEFT + cell * block_size / 2, y + 14, f"positions {first} to {end - 1}: not read", anchor="middle", fill=style.MUTED)
+            words = f"positions {first} to {end - 1}: not read"
+            canvas.text(LEFT + cell * block_size / 2, y + 14, words, anchor="middle", fill=style.MUTED)
             continue
         for slot in range(block_size):
             p = logical * block_size + slot

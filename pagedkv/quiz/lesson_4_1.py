@@ -1,7 +1,7 @@
 """Exercises of lesson 4.1: what a query sees of a block, the block loop of a decode, and the causal mask of a prefill."""
 
 from pagedkv.quiz.compare import Wrong
-from pagedkv.quiz.exercise import Exercise, Part, call, calls
+from pagedkv.quiz.exercise import Exercise, Part, calls
 
 # What a query sees
 

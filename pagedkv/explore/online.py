@@ -1,0 +1,29 @@
+"""The online softmax stepper: move through the blocks, and raise one score to see l and O shrink."""
+
+from pagedkv.draw.online_steps import online_step
+from pagedkv.explore import widget
+
+SCORES = [[0.3, 1.1, -0.4, 0.8], [1.0, 0.2, 1.4, -0.6], [0.9, 0.5, -1.2, 1.2], [0.7, -0.1, 0.4, 1.3]]
+VALUES = [[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0], [9.0, 10.0, 11.0, 12.0], [13.0, 14.0, 15.0, 16.0]]
+
+
+def blocks(jump: float, place: int):
+    """SCORES, with the second score of block number `place` raised by `jump`."""
+    return [[s + jump * (b == place and t == 1) for t, s in enumerate(scores)] for b, scores in enumerate(SCORES)]
+
+
+def picture(step: int = 2, jump: float = 4.0, place: int = 2) -> str:
+    """The step that takes in block number `step`, as an SVG."""
+    canvas = online_step(blocks(jump, place), VALUES, step)
+    words = [shape["text"] for kind, shape in canvas.shapes if kind == "text"]
+    return canvas.svg(f"{words[0]}. {words[-1]}.")
+
+
+def explorer():
+    """The widget."""
+    return widget.explore(
+        picture,
+        step=widget.slider("Step", 2, 0, len(SCORES) - 1),
+        jump=widget.steps("Raise one score by", [0.0, 1.0, 2.0, 4.0, 6.0], 4.0),
+        place=widget.slider("… in block", 2, 0, len(SCORES) - 1),
+    )
