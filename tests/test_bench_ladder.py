@@ -8,8 +8,9 @@ torch = pytest.importorskip("torch")
 if find_spec("triton") is None:
     pytest.skip("needs Triton", allow_module_level=True)
 
-from pagedkv.attention.triton import ladder  # noqa: E402
+from pagedkv.attention.triton import decode, ladder  # noqa: E402
 from pagedkv.bench import ceilings  # noqa: E402
+from pagedkv.bench import ladder as settings  # noqa: E402
 from pagedkv.bench.cases import Case  # noqa: E402
 from pagedkv.bench.data import error, make, reference  # noqa: E402
 
@@ -38,14 +39,6 @@ def test_a_rung_equals_float64_with_poison_everywhere_else(rung, case):
     assert error(out, expected) < {"fp32": 1e-6, "fp16": 1e-3, "bf16": 5e-3}[case.cache]
 
 
-@pytest.mark.parametrize("rung", RUNGS)
-def test_a_sequence_without_tokens_gives_zeros(rung):
-    q, cache = torch.ones(2, 4, 16, device=DEVICE), torch.ones(2, 4, 2, 16, device=DEVICE)
-    tables = torch.tensor([[-1], [1]], dtype=torch.int32, device=DEVICE)
-    out = rung(q, cache, cache, tables, torch.tensor([0, 3], dtype=torch.int32, device=DEVICE))
-    assert out[0].eq(0).all() and torch.allclose(out[1], torch.ones_like(out[1]))
-
-
 @pytest.mark.parametrize("words", [1, 1000, 4096])
 def test_the_ceilings_kernels_read_and_copy_every_word_once(words):
     source = torch.randint(-1000, 1000, (words,), dtype=torch.int32, device=DEVICE)
@@ -56,3 +49,14 @@ def test_the_ceilings_kernels_read_and_copy_every_word_once(words):
     target = torch.full((words + 1,), 7777, dtype=torch.int32, device=DEVICE)
     ceilings._copy[(-(-words // 256),)](source, target, words, TILE=256)
     assert torch.equal(target[:-1], source) and target[-1] == 7777
+
+
+def test_a_changed_setting_reaches_the_kernel_and_leaves_its_result(monkeypatch):
+    data = make(Case("x", (700, 40), q_heads=4, kv_heads=2, head_dim=16, cache="fp32"), DEVICE, copies=1)
+    expected, seen, launch = reference(data, 0), [], decode.launch_decode
+    monkeypatch.setattr(decode, "launch_decode", lambda *inputs, **options: (seen.append((inputs, options)), launch(*inputs, **options)))
+    for name, prepare in settings.ladder().items():
+        assert error(prepare(data)(0), expected) < 1e-6, name
+    grids, tiles, stages = [inputs[1] for inputs, _ in seen], [inputs[5][5] for inputs, _ in seen], [o["num_stages"] for _, o in seen]
+    assert len(seen) == len(settings.SETTINGS)
+    assert grids[0][1] == 1 < grids[1][1] and tiles[1] == 16 < tiles[0] and stages[2:] == [2, 3]

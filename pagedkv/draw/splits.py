@@ -38,8 +38,9 @@ def splits_of_sequences(lengths: Sequence[int], split_tokens: int, kv_heads: int
     work = f"{idle} of them idle" if idle > 0 else f"{programs / multiprocessors:.1f} for each"
     canvas.text(20, y + 36, f"{programs:,} programs for {multiprocessors} multiprocessors: {work}.")
     canvas.text(20, y + 60, f"{merged}, for each of {kv_heads} KV heads.")
+    batch = "One sequence" if len(lengths) == 1 else f"{len(lengths)} sequences"
     alt = (
-        f"{len(lengths)} sequences of up to {max(lengths):,} tokens as bars, cut into splits of {split_tokens:,} tokens. With {kv_heads} "
-        f"KV heads that is {programs:,} programs for {multiprocessors} multiprocessors: {work}. {merged}."
+        f"{batch} of up to {max(lengths):,} tokens, drawn as bars and cut into splits of {split_tokens:,} tokens. With {kv_heads} KV heads "
+        f"that is {programs:,} programs for {multiprocessors} multiprocessors: {work}. {merged}."
     )
     return canvas, alt
