@@ -7,7 +7,7 @@ from lab import jupyter_lab, notebook_page, run_all_cells
 
 pytestmark = pytest.mark.browser
 pytest.importorskip("playwright")
-WIDGETS = ("kv_size", "arena_playground", "fragmentation", "reservation", "watermark")
+WIDGETS = ("kv_size", "arena_playground", "fragmentation", "reservation", "watermark", "blocks", "address", "sharing")
 
 # Calls back with the milliseconds from the next key to the next picture in the given cell.
 MEASURE = """(cell) => {

@@ -56,15 +56,17 @@ def _do(pool, tables, waiting, verb, name=None, tokens=0):
 def picture(operations=START, sequence: str = "A", position: int = 0) -> str:
     """The pool and the tables after `operations`, with the way of one token, as an SVG."""
     pool, tables, waiting, said = replay(operations)
-    picked = address = None
-    if sequence in tables and tables[sequence].num_tokens:
-        picked = sequence, min(position, tables[sequence].num_tokens - 1)
-        logical, offset, block, slot = tables[sequence].translate(picked[1])
-        address = f"token {picked[1]} of {sequence} → logical block {logical}, offset {offset} → table[{logical}] = {block} → slot {slot}"
+    picked, address = None, f"{sequence} does not run"
+    if sequence in tables:
+        address = f"{sequence} has no token {position}"
+        if position < tables[sequence].num_tokens:
+            picked = sequence, position
+            logical, offset, block, slot = tables[sequence].translate(position)
+            address = f"token {position} of {sequence} → logical block {logical}, offset {offset} → table[{logical}] = {block} → slot {slot}"
     note = f" · waiting: {', '.join(waiting)}" if waiting else ""
     held = "; ".join(f"{name}: {table.num_tokens} tokens in blocks {table.blocks}" for name, table in tables.items()) or "no sequences"
-    alt = f"{said}. A pool of {NUM_BLOCKS} blocks of {BLOCK_SIZE}, {pool.num_free} free{note}. {held}. {address or ''}"
-    return pool_and_tables(said, pool, tables, picked, address or "", note).svg(alt)
+    alt = f"{said}. A pool of {NUM_BLOCKS} blocks of {BLOCK_SIZE}, {pool.num_free} free{note}. {held}. {address}."
+    return pool_and_tables(said, pool, tables, picked, address, note).svg(alt)
 
 
 def explorer():
@@ -72,7 +74,7 @@ def explorer():
     operations = widget.State(value=START)
     sequence = widget.choice("Sequence", list(NAMES), "A")
     tokens = widget.slider("Tokens to append", 3, 1, 16)
-    position = widget.slider("Follow token", 10, 0, NUM_BLOCKS * BLOCK_SIZE - 1)
+    position = widget.slider("Follow token", 5, 0, NUM_BLOCKS * BLOCK_SIZE - 1)
 
     def add(*operation):
         operations.value += (operation,)
