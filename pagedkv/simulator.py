@@ -27,6 +27,8 @@ from pagedkv.policies import Policy
 from pagedkv.timeline import Log, Stay, Timeline
 from pagedkv.workload import Request
 
+MAX_STEPS = 10**7  # busy ones: a Timeline has an entry for each
+
 
 def simulate(requests: Iterable[Request], policy: Policy, capacity: int, *, step_s: float = 0.04, progress: bool = False) -> Timeline:
     """Serve `requests`, which are in order of arrival, with `policy` on `capacity` token slots, one step every `step_s` seconds.
@@ -39,38 +41,40 @@ def simulate(requests: Iterable[Request], policy: Policy, capacity: int, *, step
         raise TypeError(f"policy must be a Policy, not {policy!r}")
     policy_slots = whole_number("policy.slots", policy.slots, 1)
     capacity = whole_number("capacity", capacity, policy_slots, MAX_SLOTS)
-    step_s = finite_number("step_s", step_s, 0, above=True)
+    step_s = finite_number("step_s", step_s, 1e-6)
     if policy.held:
         raise ValueError(f"policy must hold no request at the start, not {sorted(policy.held)}")
     log = Log()
     arrivals = _arrivals(requests, policy, step_s, log)
-    bar = tqdm(total=len(arrivals), unit=" requests", disable=not progress)
     run = _Run(policy, log)
     point = idle_steps = 0
-    while True:
-        while arrivals and arrivals[0][0] <= point + idle_steps:
-            run.waiting.append(arrivals.popleft()[1])
-        if not run.running and not run.waiting:
-            if not arrivals:
-                break
-            gap = arrivals[0][0] - point - idle_steps
-            log.gaps.append((point, gap))
-            idle_steps += gap - 1
-            point += 1
-            continue
-        preempted = run.grow(point)
-        if not preempted or not run.running:
-            run.admit(point)
-        if not run.running:
-            continue
-        event = run.stops[0][0]
-        if preempted and run.waiting:
-            event = point + 1
-        elif arrivals and not run.waiting:
-            event = min(event, arrivals[0][0] - idle_steps)
-        point += policy.grow_all(event - point - 1) + 1
-        bar.update(run.release(point))
-    bar.close()
+    with tqdm(total=len(arrivals), unit=" requests", disable=not progress) as bar:
+        while arrivals or run.waiting or run.running:
+            if point >= MAX_STEPS:
+                raise ValueError(f"requests must be done within {MAX_STEPS:,} steps, not counting idle ones")
+            while arrivals and arrivals[0][0] <= point + idle_steps:
+                run.waiting.append(arrivals.popleft()[1])
+            if not run.running and not run.waiting:
+                gap = arrivals[0][0] - point - idle_steps
+                log.gaps.append((point, gap))
+                idle_steps += gap - 1
+                point += 1
+                continue
+            preempted = run.grow(point)
+            if not preempted or not run.running:
+                run.admit(point)
+            if not run.running:
+                continue
+            event = min(run.next_stop(), MAX_STEPS)
+            if preempted:
+                event = point + 1
+            elif arrivals and not run.waiting:
+                event = min(event, arrivals[0][0] - idle_steps)
+            point += policy.grow_all(event - point - 1) + 1
+            bar.update(run.release(point))
+    if not log.finished:
+        reason = next(iter(log.refused.values()), "there is none")
+        raise ValueError(f"requests must hold one that fits the policy's {policy.slots} slots: {reason}")
     return Timeline(log, point, capacity, policy.block_size)
 
 
@@ -81,7 +85,7 @@ class _Run:
         self.policy, self.log = policy, log
         self.waiting: deque[Request] = deque()
         self.running: dict[int, Stay] = {}  # request_id -> its stay, in order of admission
-        self.stops: list[tuple[int, int]] = []  # a heap of (point, request_id); those of preempted requests stay in it
+        self.stops: list[tuple[int, int]] = []  # a heap of (point, request_id)
 
     def grow(self, point: int) -> bool:
         """One more token for each running request. Returns whether one was preempted for it."""
@@ -121,16 +125,21 @@ class _Run:
             self.waiting.popleft()
             self.log.left_queue.append(point)
 
+    def next_stop(self) -> int:
+        """The first point at which a running request is gone."""
+        while True:
+            stop, request_id = self.stops[0]
+            if request_id in self.running and self.running[request_id].stop == stop:
+                return stop
+            heappop(self.stops)  # of a request that was preempted
+
     def release(self, point: int) -> int:
         """Let go of the requests whose last step was the one before `point`; return how many."""
         num_finished = len(self.log.finished)
-        while self.stops and self.stops[0][0] == point:
+        while self.running and self.next_stop() == point:
             _, request_id = heappop(self.stops)
-            stay = self.running.get(request_id)
-            if stay and stay.stop == point:  # else it was preempted since, and stops later
-                self.policy.release(stay.request)
-                del self.running[request_id]
-                self.log.finished[request_id] = point - 1
+            self.policy.release(self.running.pop(request_id).request)
+            self.log.finished[request_id] = point - 1
         return len(self.log.finished) - num_finished
 
     def _preempt_latest(self, point: int) -> None:
@@ -170,9 +179,6 @@ def _arrivals(requests: list[Request], policy: Policy, step_s: float, log: Log) 
         if reason := policy.refusal(request):
             log.refused[request.request_id] = reason
         else:
-            arrivals.append((math.ceil(request.arrival_s / step_s - 1e-9), request))
-    if not arrivals:
-        first = next(iter(log.refused.values()), "there is none")
-        raise ValueError(f"requests must hold one that fits the policy's {policy.slots} slots: {first}")
+            arrivals.append((math.ceil(round(request.arrival_s / step_s, 6)), request))
     log.arrival_steps = [step for step, _ in arrivals]
     return arrivals

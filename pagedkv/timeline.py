@@ -67,7 +67,7 @@ class Timeline:
     external                       all others: holes, free memory, the allocator's rounding. The four add up to `capacity`
     rounding                       the part of `external` that the allocator added to what it was asked for
     running, waiting               requests
-    preemptions, copied_tokens     requests preempted, and tokens moved to a larger extent, at the point
+    preemptions, copied_tokens     requests preempted, and tokens moved to a larger extent, in the point's first step
 
     `refused` maps the ids of requests that can never fit to the reason, `finished` those of the others to their last
     step.

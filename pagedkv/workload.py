@@ -31,10 +31,10 @@ class Request:
     output_tokens: int
 
     def __post_init__(self):
-        whole_number("request_id", self.request_id)
+        whole_number("request_id", self.request_id, 0, 2**63 - 1)
         whole_number("prompt_tokens", self.prompt_tokens, 1, MAX_TOKENS)
         whole_number("output_tokens", self.output_tokens, 0, MAX_TOKENS)
-        finite_number("arrival_s", self.arrival_s, 0)
+        finite_number("arrival_s", self.arrival_s, 0, 1e9)
 
     @property
     def total_tokens(self) -> int:

@@ -57,11 +57,10 @@ def simulate_plainly(requests, policy, capacity, step_s=0.04):
     refused = {r.request_id for r in requests if policy.refusal(r)}
     arriving = deque(r for r in requests if r.request_id not in refused)
     waiting, running, rows, finished = deque(), [], [], {}
+    others = capacity - policy.slots if policy.block_size else capacity - policy.arena.total_free  # slots that are not the policy's
     for step in count():
-        while arriving and ceil(arriving[0].arrival_s / step_s - 1e-9) <= step:
+        while arriving and ceil(round(arriving[0].arrival_s / step_s, 6)) <= step:
             waiting.append(arriving.popleft())
-        if not (arriving or waiting or running):
-            break
         preempted, copied = 0, policy.copied_tokens
         for run in list(running):
             while run in running:
@@ -85,15 +84,17 @@ def simulate_plainly(requests, policy, capacity, step_s=0.04):
                 refused.add(waiting.popleft().request_id)
             else:
                 running.append(Running(waiting.popleft()))
-        rows.append((*account(policy, running, capacity), len(running), len(waiting), preempted, policy.copied_tokens - copied))
+        if not (arriving or waiting or running):
+            break
+        rows.append((*account(policy, running, others), len(running), len(waiting), preempted, policy.copied_tokens - copied))
         for run in [run for run in running if run.tokens == run.request.total_tokens]:
             policy.release(run.request)
             running.remove(run)
             finished[run.request.request_id] = step
-    return dict(zip(FIELDS, np.array(rows).T, strict=True)), refused, finished
+    return dict(zip(FIELDS, np.array(rows, int).reshape(-1, len(FIELDS)).T, strict=True)), refused, finished
 
 
-def account(policy, running, capacity):
+def account(policy, running, others):
     """Every slot of the pool, put into one of four classes without using that they add up."""
     token_states = reserved = internal = rounding = 0
     for run in running:
@@ -105,4 +106,4 @@ def account(policy, running, capacity):
         internal += max(asked - final, 0)
         rounding += 0 if policy.block_size else held.size - held.requested
     free = policy.arena.total_free if policy.block_size is None else policy.pool.num_free * policy.block_size
-    return token_states, reserved, internal, free + rounding + capacity - policy.slots, rounding
+    return token_states, reserved, internal, free + rounding + others, rounding

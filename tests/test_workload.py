@@ -82,7 +82,7 @@ def test_bad_arguments_are_named(arguments, message):
 
 
 @pytest.mark.parametrize(("field", "value"), [
-    ("request_id", -1), ("request_id", 0.5), ("arrival_s", -0.1), ("arrival_s", float("nan")), ("arrival_s", "now"),
+    ("request_id", -1), ("request_id", 0.5), ("arrival_s", -0.1), ("arrival_s", float("nan")), ("arrival_s", 1e10), ("arrival_s", "now"),
     ("prompt_tokens", 0), ("prompt_tokens", True), ("prompt_tokens", 10**20), ("output_tokens", -1), ("output_tokens", 1.0),
 ])
 def test_a_bad_request_names_its_field(field, value):
