@@ -62,7 +62,8 @@ def picture(operations=START, sequence: str = "A", position: int = 0) -> str:
         if position < tables[sequence].num_tokens:
             picked = sequence, position
             logical, offset, block, slot = tables[sequence].translate(position)
-            address = f"token {position} of {sequence} → logical block {logical}, offset {offset} → table[{logical}] = {block} → slot {slot}"
+            way = f"logical block {logical}, offset {offset} → table[{logical}] = {block} → slot {slot}"
+            address = f"token {position} of {sequence} → {way}"
     note = f" · waiting: {', '.join(waiting)}" if waiting else ""
     held = "; ".join(f"{name}: {table.num_tokens} tokens in blocks {table.blocks}" for name, table in tables.items()) or "no sequences"
     alt = f"{said}. A pool of {NUM_BLOCKS} blocks of {BLOCK_SIZE}, {pool.num_free} free{note}. {held}. {address}."
