@@ -1,0 +1,203 @@
+"""Decode attention on a paged cache: one query token per sequence, the tokens of a sequence shared out over several programs (split-KV).
+
+A program takes one KV head of one sequence and one split of its tokens, and walks over them a tile at a time with online softmax. All query
+heads of the KV head ride along as the rows of a small matrix, so each byte of K and V is read once. A sequence longer than one split leaves
+partial results, which a second, small kernel merges by the same formula. Lengths are read on the GPU only: the host never waits, and a CUDA
+graph can be replayed with other lengths.
+"""
+
+import torch
+import triton
+import triton.language as tl
+from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
+
+from pagedkv.attention.triton import INTERPRETED
+from pagedkv.attention.triton.launch import Launcher, compute_dtype, decode_launch, dependent_launch, multiprocessors, tanh
+
+LOG2_E = tl.constexpr(1.4426950408889634)
+PARTS = 32  # partial results that a merge holds at a time
+
+
+@triton.jit
+def _two_e4m3(words, ASM: tl.constexpr):
+    """The low and the high byte of each int16, float8_e4m3 numbers, as float16."""
+    if ASM:  # two words at a time: bytes 0 2 1 3, then one conversion for each pair
+        low, high = tl.inline_asm_elementwise(
+            "{ .reg .b32 t; .reg .b16 a, b; prmt.b32 t, $2, 0, 0x3120; mov.b32 {a, b}, t;"
+            " cvt.rn.f16x2.e4m3x2 $0, a; cvt.rn.f16x2.e4m3x2 $1, b; }",
+            "=r,=r,r", [words], (tl.float16, tl.float16), is_pure=True, pack=2,
+        )  # fmt: skip
+    else:
+        low = words.to(tl.int8).to(tl.float8e4nv, bitcast=True).to(tl.float16)
+        high = (words >> 8).to(tl.int8).to(tl.float8e4nv, bitcast=True).to(tl.float16)
+    return low, high
+
+
+@triton.jit(do_not_specialize=["num_splits", "split_tokens", "window", "scale", "v_scale", "softcap", "table_stride"])
+def decode_kernel(
+    q_ptr, k_ptr, v_ptr, block_tables, seq_lens, out_ptr, lse_ptr, part_ptr,
+    num_splits, split_tokens, window, scale, v_scale, softcap, table_stride,
+    q_token, q_head, q_dim, k_block, k_slot, k_head, k_dim, v_block, v_slot, v_head, v_dim, out_token, out_head, out_dim,
+    GROUP: tl.constexpr, ROWS: tl.constexpr, DIM: tl.constexpr, LANES: tl.constexpr, BLOCK: tl.constexpr, TILE: tl.constexpr,
+    COMPUTE: tl.constexpr, WORDS: tl.constexpr, ASM: tl.constexpr, SOFTCAP: tl.constexpr, PDL: tl.constexpr,
+):  # fmt: skip
+    """Grid (KV heads x slices of their query heads, splits, sequences). WORDS: caches of int16, two FP8 numbers each; DIM counts words."""
+    SLICES: tl.constexpr = (GROUP + ROWS - 1) // ROWS
+    PACK: tl.constexpr = 2 if WORDS else 1
+    kv_head, split, seq = tl.program_id(0) // SLICES, tl.program_id(1), tl.program_id(2).to(tl.int64)
+    in_group = tl.program_id(0) % SLICES * ROWS + tl.arange(0, ROWS)  # [ROWS] of the query heads that share this KV head
+    heads = (kv_head * GROUP + in_group).to(tl.int64)
+    num_heads = tl.num_programs(0) // SLICES * GROUP
+    dims, cols = tl.arange(0, LANES), tl.arange(0, TILE)
+    in_dim = dims < DIM
+    live = (in_group < GROUP)[:, None] & in_dim[None, :]
+    if PDL:
+        gdc_wait()
+        if part_ptr is not None:
+            gdc_launch_dependents()  # the merge may take its place now; it waits for our results itself
+    q_at = q_ptr + seq * q_token + heads[:, None] * q_head + PACK * dims[None, :] * q_dim
+    q = tl.load(q_at, live, 0.0).to(COMPUTE)
+    if WORDS:
+        q_odd = tl.load(q_at + q_dim, live, 0.0).to(COMPUTE)
+    length = tl.load(seq_lens + seq)
+    oldest = tl.maximum(length - window, 0)  # the first visible token
+    lo = oldest + split * split_tokens
+    hi = tl.minimum(lo + split_tokens, length)  # tokens [lo, hi) are ours
+    if (lo < hi) | (split == 0):
+        table = block_tables + seq * table_stride
+        pos = tl.minimum(lo + cols, hi - 1)
+        block_ids = tl.load(table + pos // BLOCK, pos >= 0, 0)
+        k_ptr += kv_head.to(tl.int64) * k_head
+        v_ptr += kv_head.to(tl.int64) * v_head
+
+        m = tl.full([ROWS], float("-inf"), tl.float32)
+        norm = tl.zeros([ROWS, TILE], tl.float32)  # summed over its tile at the end, once
+        acc = tl.zeros([ROWS, LANES], tl.float32)
+        if WORDS:
+            acc_odd = tl.zeros([ROWS, LANES], tl.float32)
+        for at in range(lo, hi, TILE):
+            blocks, offsets = block_ids.to(tl.int64)[:, None], (tl.minimum(at + cols, hi - 1) % BLOCK).to(tl.int64)[:, None]
+            k_at = k_ptr + blocks * k_block + offsets * k_slot + dims[None, :] * k_dim
+            v_at = v_ptr + blocks * v_block + offsets * v_slot + dims[None, :] * v_dim
+            k = tl.load(k_at) if DIM == LANES else tl.load(k_at, in_dim[None, :], 0)
+            if WORDS:
+                k, k_odd = _two_e4m3(k, ASM)
+                s = tl.dot(q_odd, tl.trans(k_odd.to(COMPUTE)), input_precision="ieee")
+                s = tl.dot(q, tl.trans(k.to(COMPUTE)), s, input_precision="ieee") * scale
+            else:
+                s = tl.dot(q, tl.trans(k.to(COMPUTE)), input_precision="ieee") * scale
+            if SOFTCAP:
+                s = softcap * tanh(s)
+            s = tl.where((at + cols < hi)[None, :], s, float("-inf"))
+            m_new = tl.maximum(m, tl.max(s, 1))
+            p = tl.exp2(s - m_new[:, None])
+            shrink = tl.exp2(m - m_new)[:, None]
+            norm = norm * shrink + p
+            v = tl.load(v_at) if DIM == LANES else tl.load(v_at, in_dim[None, :], 0)
+            if WORDS:
+                v, v_odd = _two_e4m3(v, ASM)
+                acc_odd = tl.dot(p.to(COMPUTE), v_odd.to(COMPUTE), acc_odd * shrink, input_precision="ieee")
+            acc = tl.dot(p.to(COMPUTE), v.to(COMPUTE), acc * shrink, input_precision="ieee")
+            m = m_new
+            pos = tl.minimum(at + TILE + cols, hi - 1)
+            block_ids = tl.load(table + pos // BLOCK)  # of the next tile, so that its K and V can be asked for at once
+
+        norm = tl.sum(norm, 1)
+        norm = tl.where(norm > 0, norm, 1.0)  # no token: m is -inf, acc 0
+        log2_sum = m + tl.log2(norm)
+        if (split == 0) & (lo + split_tokens >= length):  # the only split
+            out_at = out_ptr + seq * out_token + heads[:, None] * out_head + PACK * dims[None, :] * out_dim
+            tl.store(out_at, (acc * (v_scale / norm)[:, None]).to(out_ptr.dtype.element_ty), live)
+            if WORDS:
+                tl.store(out_at + out_dim, (acc_odd * (v_scale / norm)[:, None]).to(out_ptr.dtype.element_ty), live)
+            if lse_ptr is not None:
+                tl.store(lse_ptr + seq * num_heads + heads, log2_sum / LOG2_E, in_group < GROUP)
+        elif part_ptr is not None:
+            part = (seq * num_splits + split) * num_heads + heads
+            part_at = part_ptr + part[:, None] * (PACK * DIM) + PACK * dims[None, :]
+            tl.store(part_at, acc * (v_scale / norm)[:, None], live)
+            if WORDS:
+                tl.store(part_at + 1, acc_odd * (v_scale / norm)[:, None], live)
+            part_lse = part_ptr + tl.num_programs(2).to(tl.int64) * num_splits * num_heads * (PACK * DIM)
+            tl.store(part_lse + part, log2_sum, in_group < GROUP)
+
+
+@triton.jit(do_not_specialize=["num_splits", "split_tokens", "window"])
+def merge_kernel(
+    part_ptr, seq_lens, out_ptr, lse_ptr, num_splits, split_tokens, window, out_token, out_head, out_dim,
+    DIM: tl.constexpr, LANES: tl.constexpr, PARTS: tl.constexpr, PDL: tl.constexpr,
+):  # fmt: skip
+    """Grid (query heads, sequences): one output row from the partial rows of its splits."""
+    head, seq, num_heads = tl.program_id(0), tl.program_id(1).to(tl.int64), tl.num_programs(0)
+    length = tl.load(seq_lens + seq)
+    used = tl.cdiv(tl.minimum(length, window), split_tokens)  # splits that hold tokens
+    part_lse = part_ptr + tl.num_programs(1).to(tl.int64) * num_splits * num_heads * DIM
+    dims = tl.arange(0, LANES)
+    if PDL:
+        gdc_wait()
+        gdc_launch_dependents()
+    if used > 1:
+        m, norm, acc = float("-inf"), 0.0, tl.zeros([LANES], tl.float32)
+        for first in range(0, used, PARTS):
+            splits = first + tl.arange(0, PARTS)
+            part = (seq * num_splits + splits) * num_heads + head
+            log2_sum = tl.load(part_lse + part, splits < used, float("-inf"))
+            live = (splits < used)[:, None] & (dims < DIM)[None, :]
+            values = tl.load(part_ptr + part[:, None] * DIM + dims[None, :], live, 0.0)
+            m_new = tl.maximum(m, tl.max(log2_sum, 0))
+            weight = tl.exp2(log2_sum - m_new)
+            shrink = tl.exp2(m - m_new)
+            norm = norm * shrink + tl.sum(weight, 0)
+            acc = acc * shrink + tl.sum(weight[:, None] * values, 0)
+            m = m_new
+        out_at = out_ptr + seq * out_token + head.to(tl.int64) * out_head + dims * out_dim
+        tl.store(out_at, (acc / norm).to(out_ptr.dtype.element_ty), dims < DIM)
+        if lse_ptr is not None:
+            tl.store(lse_ptr + seq * num_heads + head, (m + tl.log2(norm)) / LOG2_E)
+
+
+launch_decode, launch_merge = Launcher(decode_kernel), Launcher(merge_kernel)
+
+
+def decode(q, k_cache, v_cache, block_tables, seq_lens, *, max_seq_len, scale, window, softcap, k_scale, v_scale, out, lse):
+    """Attend from q [num_seqs, num_q_heads, head_dim] over the cached tokens; fills `out` and, if given, `lse`. Takes checked arguments."""
+    num_seqs, num_heads, head_dim = q.shape
+    if num_seqs == 0:
+        return
+    compute = compute_dtype(q, k_cache)
+    words = k_cache.element_size() == 1 and _in_words(k_cache) and _in_words(v_cache)
+    if words:
+        k_cache, v_cache = k_cache.view(torch.int16), v_cache.view(torch.int16)
+    _, block_size, num_kv_heads, dim = k_cache.shape
+    group = num_heads // num_kv_heads
+    rows, lanes = min(max(16, triton.next_power_of_2(group)), 64), max(16, triton.next_power_of_2(dim))
+    programs = num_kv_heads * -(-group // rows)
+    longest = max(max_seq_len, 1)
+    window = min(window or longest, longest)
+    device = q.get_device()
+    tile, stages, split_tokens, num_splits = decode_launch(
+        lanes * k_cache.element_size(), programs, num_seqs, window, multiprocessors(device)
+    )
+    pdl = dependent_launch(device)
+    part = q.new_empty(num_seqs * num_splits * num_heads * (head_dim + 1), dtype=torch.float32) if num_splits > 1 else None
+    score_scale = scale * (k_scale or 1.0)
+    numbers = (
+        num_splits, split_tokens, window, score_scale / softcap if softcap else score_scale * LOG2_E.value, v_scale or 1.0,
+        (softcap or 0.0) * LOG2_E.value, block_tables.stride(0),
+    )  # fmt: skip
+    launch_decode(
+        device, (programs, num_splits, num_seqs), (q, k_cache, v_cache, block_tables, seq_lens, out, lse, part), numbers,
+        (*q.stride(), *k_cache.stride(), *v_cache.stride(), *out.stride()),
+        (group, rows, dim, lanes, block_size, tile, compute, words, not INTERPRETED, softcap is not None, pdl),
+        num_warps=4, num_stages=stages, launch_pdl=pdl,
+    )  # fmt: skip
+    if part is not None:
+        launch_merge(
+            device, (num_heads, num_seqs, 1), (part, seq_lens, out, lse), (num_splits, split_tokens, window), out.stride(),
+            (head_dim, triton.next_power_of_2(head_dim), PARTS, pdl), num_warps=1, num_stages=1, launch_pdl=pdl,
+        )  # fmt: skip
+
+
+def _in_words(cache):
+    """Whether two FP8 numbers can be read at a time, as one int16."""
+    return cache.stride(3) == 1 and all(stride % 2 == 0 for stride in cache.stride()[:3]) and cache.data_ptr() % 2 == 0

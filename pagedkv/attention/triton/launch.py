@@ -1,0 +1,115 @@
+"""How the kernels are launched: a small function picks the settings from the shapes, and a launch that repeats skips Triton's binder.
+
+Settings depend on the batch in few ways, so that few variants are compiled: numbers that change from call to call are plain arguments.
+"""
+
+from functools import cache
+from typing import NamedTuple
+
+import torch
+import triton
+import triton.language as tl
+
+from pagedkv.attention.triton import INTERPRETED
+
+DTYPES = {torch.float16: tl.float16, torch.bfloat16: tl.bfloat16, torch.float32: tl.float32}
+_compiled = {}
+
+
+class DecodeLaunch(NamedTuple):
+    tile: int  # tokens per step of the loop
+    num_stages: int  # the loop's depth: K and V of num_stages - 1 tiles are on their way at a time
+    split_tokens: int  # tokens per split
+    num_splits: int  # of the longest sequence
+
+
+@cache
+def decode_launch(row_bytes: int, programs: int, num_seqs: int, longest: int, multiprocessors: int) -> DecodeLaunch:
+    """Settings for `num_seqs` sequences of up to `longest` tokens, each served by `programs` programs per split; a K row takes `row_bytes`.
+
+    A multiprocessor holds five shallow programs or three deep ones. Enough sequences that are not long fill the GPU as they are. Otherwise
+    a single one, or a few short ones, are cut evenly into two deep programs per multiprocessor; and where lengths may differ much, into
+    many small pieces.
+    """
+    units = num_seqs * programs
+    even = 2 * multiprocessors // units
+    deep = False
+    if units >= 3 * multiprocessors:
+        split_tokens = longest if longest <= 2048 else 1024
+    elif even >= 2 and (num_seqs == 1 or longest <= 4096):
+        split_tokens = -(-longest // even)
+        deep = longest > 128
+    else:
+        split_tokens = min(max(longest // 8, 256), 1024)
+    split_tokens = -(-split_tokens // 128) * 128
+    tile = max(16, min(64, 16384 // row_bytes))
+    return DecodeLaunch(tile, 2 + deep + (row_bytes <= 128), split_tokens, -(-longest // split_tokens))
+
+
+class PrefillLaunch(NamedTuple):
+    rows: int  # query positions times heads in a program
+    tile: int
+    num_warps: int
+    num_stages: int
+    max_registers: int | None
+
+
+def prefill_launch(row_bytes: int) -> PrefillLaunch:
+    """Settings for K rows of `row_bytes`. Two programs share a multiprocessor: while one computes its softmax, the other multiplies."""
+    if row_bytes <= 256:
+        return PrefillLaunch(128, 64, 8, 2, 128)
+    return PrefillLaunch(64, 32, 4, 2, None) if row_bytes == 512 else PrefillLaunch(32, 16, 4, 2, None)
+
+
+def compute_dtype(q, cache):
+    """What the kernels multiply in: q's dtype, or float16 for FP8 caches: it holds their numbers, and more of a weight than bfloat16."""
+    if INTERPRETED:
+        return tl.float32  # the interpreter keeps bfloat16 as raw bits
+    return tl.float16 if cache.element_size() == 1 and q.dtype == torch.bfloat16 else DTYPES[q.dtype]
+
+
+@triton.jit
+def tanh(x):
+    """From the exponential of a number that is not positive, which cannot overflow."""
+    e = tl.exp(-2 * tl.abs(x))
+    return tl.where(x < 0, e - 1, 1 - e) / (1 + e)
+
+
+@cache
+def multiprocessors(device: int) -> int:
+    """Of that CUDA device; -1 is the CPU, where the interpreter walks the paths of a large GPU."""
+    return 132 if device < 0 else torch.cuda.get_device_properties(device).multi_processor_count
+
+
+@cache
+def dependent_launch(device: int) -> bool:
+    """Whether a kernel can be launched while the one before it ends (programmatic dependent launch, from compute capability 9.0)."""
+    return not INTERPRETED and torch.cuda.get_device_capability(device)[0] >= 9
+
+
+class Launcher:
+    """Launches one kernel; its arguments are, in this order, tensors, numbers (those in do_not_specialize), strides, constants.
+
+    To find the compiled variant, Triton's binder looks at every argument, which takes longer than the launch. Here a variant is remembered
+    under all that it depends on, and is launched directly the next time.
+    """
+
+    def __init__(self, kernel):
+        self.kernel, self.compiled = kernel, {}
+
+    def __call__(self, device, grid, tensors, numbers, strides, constants, **options):
+        if device >= 0 and device != torch.cuda.current_device():
+            with torch.cuda.device(device):
+                return self(device, grid, tensors, numbers, strides, constants, **options)
+        addresses, dtypes = 0, []
+        for tensor in tensors:
+            addresses |= 0 if tensor is None else tensor.data_ptr()
+            dtypes.append(None if tensor is None else tensor.dtype)
+        aligned = addresses % 16 == 0
+        key = (device, aligned, *dtypes, *strides, *constants, *options.values())
+        arguments = (*tensors, *numbers, *strides, *constants)
+        compiled = self.compiled.get(key)
+        if compiled and aligned:
+            compiled[grid](*arguments)
+        else:  # which tensors are unaligned is left to the binder
+            self.compiled[key] = self.kernel[grid](*arguments, **options)

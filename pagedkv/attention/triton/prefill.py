@@ -1,0 +1,152 @@
+"""Prefill attention on a paged cache: many query tokens per sequence, with decodes mixed in where they occur.
+
+The query heads of a KV group stand beside each other in one tile of rows (row = position, head), so a tile of K and V is read once for
+all of them and both products are large. A tile of rows walks over the keys that its last row sees: first the tiles that every row sees
+whole, without a mask, then those on the diagonal.
+"""
+
+import triton
+import triton.language as tl
+
+from pagedkv.attention.triton.launch import Launcher, compute_dtype, prefill_launch, tanh
+
+LOG2_E = tl.constexpr(1.4426950408889634)
+
+
+@triton.jit
+def _find_rows(query_start_loc, num_seqs, tile, POSITIONS: tl.constexpr, SCAN: tl.constexpr):
+    """Sequence and first query of row tile number `tile`; sequences start on a tile of their own. num_seqs when there are fewer tiles."""
+    seq, before, done = 0, 0, 0
+    for base in range(0, num_seqs, SCAN):
+        rows = base + tl.arange(0, SCAN)
+        inside = rows < num_seqs
+        start = tl.load(query_start_loc + rows, inside, 0)
+        tiles = tl.cdiv(tl.load(query_start_loc + 1 + rows, inside, 0) - start, POSITIONS)
+        passed = (done + tl.cumsum(tiles) <= tile) & inside
+        seq += tl.sum(passed.to(tl.int32))
+        before += tl.sum(tl.where(passed, tiles, 0))
+        done += tl.sum(tiles)
+    return seq, (tile - before) * POSITIONS
+
+
+@triton.jit
+def _attend(
+    m, norm, acc, q, lo, hi, positions, k_ptr, v_ptr, table, window, scale, softcap, k_block, k_slot, k_dim, v_block, v_slot, v_dim,
+    DIM: tl.constexpr, LANES: tl.constexpr, BLOCK: tl.constexpr, TILE: tl.constexpr, COMPUTE: tl.constexpr, SOFTCAP: tl.constexpr,
+    MASKED: tl.constexpr,
+):  # fmt: skip
+    """Online softmax of the rows of `q`, at `positions`, over the keys lo <= position < hi."""
+    dims, cols = tl.arange(0, LANES), tl.arange(0, TILE)
+    pos = tl.minimum(lo + cols, hi - 1)  # past the end: the last key once more, so nothing that is not visible is ever read
+    block_ids = tl.load(table + pos // BLOCK, pos >= lo, 0)
+    for at in range(lo, hi, TILE):
+        blocks, offsets = block_ids.to(tl.int64)[:, None], (tl.minimum(at + cols, hi - 1) % BLOCK).to(tl.int64)[:, None]
+        k_at = k_ptr + blocks * k_block + offsets * k_slot + dims[None, :] * k_dim
+        v_at = v_ptr + blocks * v_block + offsets * v_slot + dims[None, :] * v_dim
+        k = (tl.load(k_at) if DIM == LANES else tl.load(k_at, (dims < DIM)[None, :], 0.0)).to(COMPUTE)
+        s = tl.dot(q, tl.trans(k), input_precision="ieee")
+        if SOFTCAP:
+            s = softcap * tanh(s * scale)
+        if MASKED:
+            key = (at + cols)[None, :]
+            s = tl.where((key <= positions[:, None]) & (key > positions[:, None] - window), s, float("-inf"))
+        unit = 1.0 if SOFTCAP else scale  # the softmax runs in powers of two; its scale is folded into the exponent
+        m_new = tl.maximum(m, tl.max(s, 1) * unit)
+        if MASKED:
+            m_safe = tl.where(m_new == float("-inf"), 0.0, m_new)  # a row that has seen nothing yet: -inf - -inf is NaN
+        else:
+            m_safe = m_new
+        p = tl.exp2(s * unit - m_safe[:, None])
+        shrink = tl.exp2(m - m_safe)
+        norm = norm * shrink + tl.sum(p, 1)
+        v = (tl.load(v_at) if DIM == LANES else tl.load(v_at, (dims < DIM)[None, :], 0.0)).to(COMPUTE)
+        acc = tl.dot(p.to(COMPUTE), v, acc * shrink[:, None], input_precision="ieee")
+        m = m_new
+        pos = tl.minimum(at + TILE + cols, hi - 1)
+        block_ids = tl.load(table + pos // BLOCK)  # of the next tile, so that its loads can start without waiting
+    return m, norm, acc
+
+
+@triton.jit(do_not_specialize=["num_seqs", "window", "scale", "v_scale", "softcap", "table_stride"])
+def prefill_kernel(
+    q_ptr, k_ptr, v_ptr, block_tables, seq_lens, query_start_loc, out_ptr, lse_ptr,
+    num_seqs, window, scale, v_scale, softcap, table_stride,
+    q_token, q_head, q_dim, k_block, k_slot, k_head, k_dim, v_block, v_slot, v_head, v_dim, out_token, out_head, out_dim,
+    GROUP: tl.constexpr, HEADS: tl.constexpr, ROWS: tl.constexpr, DIM: tl.constexpr, LANES: tl.constexpr, BLOCK: tl.constexpr,
+    TILE: tl.constexpr, SCAN: tl.constexpr, COMPUTE: tl.constexpr, SOFTCAP: tl.constexpr,
+):  # fmt: skip
+    """Grid (KV heads x slices of their query heads, an upper bound of the row tiles): the last rows, which see most, start first."""
+    POSITIONS: tl.constexpr = ROWS // HEADS
+    SLICES: tl.constexpr = (GROUP + HEADS - 1) // HEADS
+    kv_head = tl.program_id(0) // SLICES
+    num_heads = tl.num_programs(0) // SLICES * GROUP
+    seq, first = _find_rows(query_start_loc, num_seqs, tl.num_programs(1) - 1 - tl.program_id(1), POSITIONS, SCAN)
+    if seq < num_seqs:
+        start = tl.load(query_start_loc + seq)
+        num_queries = tl.load(query_start_loc + seq + 1) - start
+        length = tl.load(seq_lens + seq)
+        rows, dims = tl.arange(0, ROWS), tl.arange(0, LANES)
+        query = first + rows // HEADS
+        in_group = tl.program_id(0) % SLICES * HEADS + rows % HEADS
+        head = (kv_head * GROUP + in_group).to(tl.int64)
+        mine = (rows < POSITIONS * HEADS) & (query < num_queries) & (in_group < GROUP)
+        live = mine[:, None] & (dims < DIM)[None, :]
+        token = (start + query).to(tl.int64)
+        q = tl.load(q_ptr + token[:, None] * q_token + head[:, None] * q_head + dims[None, :] * q_dim, live, 0.0).to(COMPUTE)
+
+        positions = length - num_queries + query
+        oldest = length - num_queries + first  # position of the tile's first row; its last row sees the keys below hi
+        hi = tl.minimum(oldest + POSITIONS, length)
+        lo = tl.maximum(oldest - window + 1, 0)
+        whole = tl.where(hi > window, lo, tl.maximum(oldest + 1, 0) // TILE * TILE)  # every row sees the keys lo <= position < whole
+        m = tl.full([ROWS], float("-inf"), tl.float32)
+        norm = tl.zeros([ROWS], tl.float32)
+        acc = tl.zeros([ROWS, LANES], tl.float32)
+        k_ptr += kv_head.to(tl.int64) * k_head
+        v_ptr += kv_head.to(tl.int64) * v_head
+        table = block_tables + seq.to(tl.int64) * table_stride
+        m, norm, acc = _attend(m, norm, acc, q, lo, whole, positions, k_ptr, v_ptr, table, window, scale, softcap, k_block, k_slot, k_dim,
+                               v_block, v_slot, v_dim, DIM, LANES, BLOCK, TILE, COMPUTE, SOFTCAP, MASKED=False)  # fmt: skip
+        m, norm, acc = _attend(m, norm, acc, q, whole, hi, positions, k_ptr, v_ptr, table, window, scale, softcap, k_block, k_slot, k_dim,
+                               v_block, v_slot, v_dim, DIM, LANES, BLOCK, TILE, COMPUTE, SOFTCAP, MASKED=True)  # fmt: skip
+        norm = tl.where(norm > 0, norm, 1.0)  # a row that saw nothing: m is -inf, acc 0
+        result = (acc / norm[:, None] * v_scale).to(out_ptr.dtype.element_ty)
+        tl.store(out_ptr + token[:, None] * out_token + head[:, None] * out_head + dims[None, :] * out_dim, result, live)
+        if lse_ptr is not None:
+            tl.store(lse_ptr + token * num_heads + head, (m + tl.log2(norm)) / LOG2_E, mine)
+
+
+launch_prefill = Launcher(prefill_kernel)
+
+
+def prefill(
+    q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, *, max_seq_len, scale, window, softcap, k_scale, v_scale, out, lse
+):  # fmt: skip
+    """Attend from the last tokens of each sequence, q [num_tokens, num_q_heads, head_dim]; fills `out` and, if given, `lse`.
+
+    Takes checked arguments.
+    """
+    num_tokens, num_heads, head_dim = q.shape
+    if num_tokens == 0:
+        return
+    _, block_size, num_kv_heads, _ = k_cache.shape
+    num_seqs, group = seq_lens.shape[0], num_heads // num_kv_heads
+    lanes = triton.next_power_of_2(head_dim)
+    rows, tile, warps, stages, max_registers = prefill_launch(lanes * q.element_size())
+    heads = min(group, rows)
+    scale *= k_scale or 1.0
+    if scale < 0:
+        q, scale = -q, -scale
+    scale = max(scale, 1e-30)  # above 0: then scaling keeps the order of the scores, and the mask's -inf
+    longest = max(max_seq_len, 1)
+    numbers = (
+        num_seqs, min(window or longest, longest), scale / softcap if softcap else scale * LOG2_E.value, v_scale or 1.0,
+        (softcap or 0.0) * LOG2_E.value, block_tables.stride(0),
+    )  # fmt: skip
+    launch_prefill(
+        q.get_device(), (num_kv_heads * -(-group // heads), num_tokens // (rows // heads) + num_seqs, 1),
+        (q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, out, lse), numbers,
+        (*q.stride(), *k_cache.stride(), *v_cache.stride(), *out.stride()),
+        (group, heads, rows, head_dim, lanes, block_size, tile, 256, compute_dtype(q, k_cache), softcap is not None),
+        num_warps=warps, num_stages=stages, maxnreg=max_registers,
+    )  # fmt: skip

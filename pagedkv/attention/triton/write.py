@@ -1,0 +1,61 @@
+"""Write the K and V of new tokens into the cache, each token at the slot that its block table gave it."""
+
+import triton
+import triton.language as tl
+
+from pagedkv.attention.triton import INTERPRETED
+from pagedkv.attention.triton.launch import Launcher, compute_dtype
+
+FP8_MAX = tl.constexpr(448.0)  # the largest float8_e4m3
+
+
+@triton.jit
+def _to_e4m3(x, ROUND: tl.constexpr):
+    """Saturate, then round; the interpreter rounds wrongly, so there the three bits of mantissa are made here."""
+    x = tl.clamp(x, -FP8_MAX, FP8_MAX, tl.PropagateNan.ALL)
+    if ROUND:
+        bits = x.to(tl.int32, bitcast=True)
+        normal = ((bits + 0x7FFFF + ((bits >> 20) & 1)) & -0x100000).to(tl.float32, bitcast=True)
+        small = (x + 24576.0) - 24576.0  # under 2^-6 the steps are 2^-9, float32's own steps at 1.5 * 2^14
+        x = tl.where(x != x, x, tl.where(tl.abs(x) < 0.015625, small, normal))
+    return x
+
+
+@triton.jit(do_not_specialize=["k_scale", "v_scale"])
+def write_kernel(
+    k_ptr, v_ptr, k_cache, v_cache, slot_mapping, k_scale, v_scale,
+    k_token, k_head, k_dim, v_token, v_head, v_dim, kc_block, kc_slot, kc_head, kc_dim, vc_block, vc_slot, vc_head, vc_dim,
+    HEADS: tl.constexpr, DIM: tl.constexpr, BLOCK: tl.constexpr, LANES: tl.constexpr,
+    COMPUTE: tl.constexpr, FP8: tl.constexpr, ROUND: tl.constexpr,
+):  # fmt: skip
+    """Grid (tokens, chunks of a token's HEADS * DIM numbers): neighbouring threads move neighbouring numbers, on both sides."""
+    token = tl.program_id(0).to(tl.int64)
+    slot = tl.load(slot_mapping + token)
+    lane = tl.program_id(1) * LANES + tl.arange(0, LANES)
+    head, dim = lane // DIM, lane % DIM
+    k = tl.load(k_ptr + token * k_token + head * k_head + dim * k_dim, head < HEADS, 0.0).to(COMPUTE)
+    v = tl.load(v_ptr + token * v_token + head * v_head + dim * v_dim, head < HEADS, 0.0).to(COMPUTE)
+    if FP8:
+        k, v = _to_e4m3(k.to(tl.float32) / k_scale, ROUND), _to_e4m3(v.to(tl.float32) / v_scale, ROUND)
+    live = head < tl.where(slot < 0, 0, HEADS)  # a slot of -1 is padding
+    block, offset = slot // BLOCK, slot % BLOCK  # 64 bits, as the slot has: a pool may hold more than 2^31 numbers
+    tl.store(k_cache + block * kc_block + offset * kc_slot + head * kc_head + dim * kc_dim, k.to(k_cache.dtype.element_ty), live)
+    tl.store(v_cache + block * vc_block + offset * vc_slot + head * vc_head + dim * vc_dim, v.to(v_cache.dtype.element_ty), live)
+
+
+launch_write = Launcher(write_kernel)
+
+
+def write(k, v, k_cache, v_cache, slot_mapping, *, k_scale, v_scale):
+    """Write k and v [num_tokens, num_kv_heads, head_dim] at slot_mapping [num_tokens]. Arguments are checked."""
+    num_tokens, num_kv_heads, head_dim = k.shape
+    if num_tokens == 0:
+        return
+    lanes = min(triton.next_power_of_2(num_kv_heads * head_dim), 1024)
+    fp8 = k_cache.element_size() == 1
+    launch_write(
+        k.get_device(), (num_tokens, -(-num_kv_heads * head_dim // lanes), 1),
+        (k, v, k_cache, v_cache, slot_mapping), (k_scale or 1.0, v_scale or 1.0),
+        (*k.stride(), *v.stride(), *k_cache.stride(), *v_cache.stride()),
+        (num_kv_heads, head_dim, k_cache.shape[1], lanes, compute_dtype(k, k), fp8, INTERPRETED), num_warps=4, num_stages=1,
+    )  # fmt: skip

@@ -1,0 +1,84 @@
+"""The Triton kernels against float64: on a GPU where there is one, in Triton's interpreter elsewhere."""
+
+from functools import partial
+from importlib.util import find_spec
+from itertools import combinations, product
+from random import Random
+
+import pytest
+
+torch = pytest.importorskip("torch")
+if find_spec("triton") is None:
+    pytest.skip("needs Triton", allow_module_level=True)
+
+from attention_cases import CASES  # noqa: E402
+from attention_reference import random_batch  # noqa: E402
+
+from pagedkv.attention.paged import paged_attention, write_kv  # noqa: E402
+from pagedkv.attention.standard import attention  # noqa: E402
+from pagedkv.attention.triton import INTERPRETED  # noqa: E402
+
+DEVICE = "cpu" if INTERPRETED else "cuda"
+attend = partial(paged_attention, backend="triton")
+FACTORS = {
+    "dtype": ("fp16", "bf16", "fp32", "fp8"),
+    "head_dim": (16, 64, 80, 96, 128, 192, 256),
+    "block_size": (1, 2, 16, 32, 64, 256),
+    "heads": ((1, 1), (8, 2), (6, 2), (28, 4), (40, 8), (32, 1), (71, 1)),
+    "mode": ("decode", "prefill", "mixed"),
+}
+DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32, "fp8": torch.float8_e4m3fn}
+
+
+def pairs(row):
+    return set(combinations(enumerate(row), 2))
+
+
+def covering_rows(factors, enough=1.0):
+    """Rows of values in which each pair of values of two factors occurs, chosen greedily; `enough` < 1 stops at that share of the pairs."""
+    everything = list(product(*factors))
+    Random(0).shuffle(everything)
+    missing = set().union(*map(pairs, everything))
+    allowed = (1 - enough) * len(missing)
+    rows = []
+    while len(missing) > allowed:
+        rows.append(max(everything, key=lambda row: len(pairs(row) & missing)))
+        missing -= pairs(rows[-1])
+    return rows
+
+
+ROWS = covering_rows(FACTORS.values())
+
+
+def test_the_covering_set_has_every_pair():
+    every = set().union(*map(pairs, product(*FACTORS.values())))
+    assert set().union(*map(pairs, ROWS)) == every
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_case_with_a_known_answer(case):
+    case(attend, partial(write_kv, backend="triton"), DEVICE)
+
+
+@pytest.mark.parametrize("row", ROWS[: 12 if INTERPRETED else None], ids=lambda row: "-".join(map(str, row)))
+def test_errors_are_those_of_contiguous_attention(row):
+    dtype, head_dim, block_size, heads, mode = row
+    lengths = [300, 1, 0, 130] if INTERPRETED else [1500, 1, 0, 130, 64, 4097, 257]
+    num_queries = {"decode": None, "prefill": [min(n, 37) for n in lengths], "mixed": [1, 1, 0, 70, 1, 5, 1][: len(lengths)]}[mode]
+    query_dtype = torch.bfloat16 if dtype == "fp8" else DTYPES[dtype]
+    batch = random_batch(lengths, num_queries=num_queries, block_size=block_size, heads=heads, head_dim=head_dim, seed=len(str(row)))
+    batch.q = batch.q.to(query_dtype)
+    for name in ("k_cache", "v_cache"):
+        setattr(batch, name, getattr(batch, name).float().to(DTYPES[dtype]))
+    batch.keys, batch.values = ([x.float().to(DTYPES[dtype]).to(query_dtype) for x in xs] for xs in (batch.keys, batch.values))
+    batch = batch.to(DEVICE)
+    expected, expected_lse = batch.expected()
+    out, lse = batch.run(attend, return_lse=True)
+    bounds = range(len(lengths) + 1) if num_queries is None else batch.query_start_loc.tolist()
+    each = zip(bounds, bounds[1:], batch.keys, batch.values, strict=False)
+    contiguous = torch.cat([attention(batch.q[first:end], k, v) for first, end, k, v in each])
+    ulp = torch.finfo(query_dtype).eps * expected.abs().max()
+    assert (out.double() - expected).abs().max() <= 2 * (contiguous.double() - expected).abs().max() + ulp
+    seen = expected_lse.isfinite()
+    assert torch.equal(lse.isfinite(), seen)
+    torch.testing.assert_close(lse[seen].double(), expected_lse[seen], rtol=1e-3, atol=1e-3 if query_dtype != torch.float32 else 1e-5)
