@@ -1,13 +1,17 @@
 """Every widget in a real JupyterLab: it is drawn, the keyboard moves its slider, and the picture follows in well under 0.2 s."""
 
 import statistics
+from pathlib import Path
 
 import pytest
 from lab import jupyter_lab, notebook_page, run_all_cells
 
+import pagedkv.explore
+
 pytestmark = pytest.mark.browser
 pytest.importorskip("playwright")
-WIDGETS = ("kv_size", "arena_playground", "fragmentation", "reservation", "watermark", "blocks", "address", "sharing")
+FOLDER = Path(pagedkv.explore.__file__).parent
+WIDGETS = sorted(path.stem for path in FOLDER.glob("*.py") if "def explorer(" in path.read_text(encoding="utf-8"))
 
 # Calls back with the milliseconds from the next key to the next picture in the given cell.
 MEASURE = """(cell) => {
@@ -31,7 +35,7 @@ def page(tmp_path_factory):
     cells = [nbformat.v4.new_code_cell(f"from pagedkv.explore import {name}\n{name}.explorer()") for name in WIDGETS]
     kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}, "language_info": {"name": "python"}}
     nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=kernel), home / "work" / "widgets.ipynb")
-    with jupyter_lab(home / "work", home) as address, notebook_page(address, "widgets.ipynb", height=6000) as page:
+    with jupyter_lab(home / "work", home) as address, notebook_page(address, "widgets.ipynb", height=1200 * len(WIDGETS)) as page:
         run_all_cells(page)
         yield page
 
@@ -43,16 +47,18 @@ def test_widget_is_drawn_with_its_controls_and_fits_the_page(page, name):
     picture.wait_for(timeout=30_000)
     assert len(picture.get_attribute("aria-label")) > 40
     box, output = picture.bounding_box(), cell.locator(".jp-OutputArea-output").first.bounding_box()
-    assert box["width"] == pytest.approx(840, abs=1) and box["x"] + box["width"] <= output["x"] + output["width"]
+    assert box["x"] + box["width"] <= output["x"] + output["width"]
     assert all(label.strip() for label in cell.locator(".widget-label:visible").all_inner_texts())
 
 
-@pytest.mark.parametrize("name", [name for name in WIDGETS if name != "arena_playground"])
+@pytest.mark.parametrize("name", [name for name in WIDGETS if name != "arena_playground"])  # whose slider only sets a size
 def test_arrow_key_moves_the_slider_and_the_picture_follows(page, name):
     cell = page.locator(".jp-Notebook .jp-CodeCell").nth(WIDGETS.index(name))
+    if not cell.locator(".noUi-handle").count():
+        pytest.skip("has no slider")
     cell.locator(".noUi-handle").first.focus()
     took = []
-    for key in ("ArrowRight", "ArrowLeft") * 4:
+    for key in ("ArrowLeft", "ArrowRight") * 4:
         cell.evaluate(MEASURE)
         page.keyboard.press(key)
         page.wait_for_function("() => window.took !== null", timeout=10_000)
