@@ -29,8 +29,8 @@ def attend(
     if validate or q.is_cpu:
         checks.values_attention(q, k_cache, block_tables, seq_lens, query_start_loc, max_seq_len, window)
     if out is None:
-        out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
-    lse = torch.empty(q.shape[:2], dtype=torch.float32, device=q.device) if return_lse else None
+        out = q.new_empty(q.shape)
+    lse = q.new_empty(q.shape[:2], dtype=torch.float32) if return_lse else None
     options = dict(max_seq_len=max_seq_len, scale=q.shape[2] ** -0.5 if scale is None else float(scale), window=window, softcap=softcap,
                    k_scale=k_scale, v_scale=v_scale, out=out, lse=lse)  # fmt: skip
     if query_start_loc is None:
