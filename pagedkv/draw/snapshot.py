@@ -62,8 +62,9 @@ def side_by_side(runs: Sequence[tuple[str, Timeline]], step: int, colours: str =
             canvas.text(x, 50, f"step {step:,}: all requests are done")
             canvas.text(x, 72, f"the last one left at step {end:,}", bold=True)
         draw_shares(canvas, x + 50, shares_y, width - 50, 130, run, now=min(step, end), until=longest, labels=False)
-        if end < 0.6 * longest:
-            canvas.text(x + 58 + (width - 50) * end / longest, shares_y + 65, f"done at step {end:,}")
+        done, room = f"done at step {end:,}", (width - 50) * (1 - end / longest)
+        if style.text_width(done) < room - 16:
+            canvas.text(x + width - room + 8, shares_y + 65, done)
     by_request = colours == "requests"
     names = {"token_states": "tokens, by request" if by_request else "token states", "reserved": "reserved for later",
              "internal": "never used", "external": "held by nobody"}
