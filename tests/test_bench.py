@@ -85,7 +85,7 @@ def test_wrong_unsupported_and_broken_implementations_are_not_timed():
         raise Unsupported("not today")
 
     def broken(data):
-        raise RuntimeError("no\nkernel")
+        raise RuntimeError("no\nkernel in /home/somebody/x.cu")
 
     def off_by_one(data):  # reads one token too few
         lengths = data.seq_lens - 1
@@ -98,7 +98,7 @@ def test_wrong_unsupported_and_broken_implementations_are_not_timed():
     record = measure_case(SMALL, everyone, CPU, 1)
     assert set(record["results"]) == {"pagedkv"} and record["results"]["pagedkv"]["error"] < 1e-5
     assert record["left_out"]["unsupported"] == "not today"
-    assert record["failed"]["broken"] == "RuntimeError: no kernel"
+    assert record["failed"]["broken"] == "RuntimeError: no kernel in"
     assert record["failed"]["off by one"].startswith("wrong") and record["failed"]["nan"] == "wrong: inf from float64"
 
 
@@ -175,7 +175,7 @@ def test_the_command_prints_a_table_and_writes_a_record(tmp_path, capsys):
     printed = capsys.readouterr().out
     assert "No CUDA device" in printed and "w64: 64 tokens" in printed and "SDPA, contiguous" in printed
     record = json.loads((tmp_path / "x" / "record.json").read_text(encoding="utf-8"))
-    assert record["provenance"]["command"] == "python -m pagedkv.bench " + " ".join(arguments)
+    assert record["provenance"]["command"] == "python -m pagedkv.bench " + " ".join([*arguments[:-1], "record.json"])
     assert {"date", "torch", "triton", "python"} <= set(record["provenance"])
     assert [case["case"] for case in record["cases"]] == ["w64", "2x64,4/2,16,4"]
 

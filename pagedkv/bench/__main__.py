@@ -20,7 +20,8 @@ def main(arguments: list[str] | None = None) -> dict:
     device = torch.device(options.device or ("cuda" if torch.cuda.is_available() else "cpu"))
     cases = [named(name) for name in options.case] + [parse(text) for text in options.shape]
     cases = cases or list((GRID | HELD_OUT).values())
-    command = " ".join(["python -m pagedkv.bench", *(sys.argv[1:] if arguments is None else arguments)])
+    words = [Path(word).name if "/" in word and "," not in word else word for word in (sys.argv[1:] if arguments is None else arguments)]
+    command = " ".join(["python -m pagedkv.bench", *words])
     record = {"provenance": report.provenance(device, command)}
     record |= _on_gpu(cases, device, options) if device.type == "cuda" else _on_cpu(cases, device, options)
     if options.out:

@@ -4,7 +4,9 @@ Each entry of a table maps a name to `prepare(data)`, which plans and copies wha
 `call(copy) -> output`. A peer that cannot serve a case raises Unsupported with the reason.
 """
 
+import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from importlib.util import find_spec
 
 import torch
@@ -18,6 +20,7 @@ from pagedkv.bench.timing import measure
 
 Call = Callable[[int], torch.Tensor]
 FLASHINFER_WORKSPACE = 256 << 20  # bytes
+CUDA_CORE_GROUPS = (1, 2, 3, 4, 8)  # query heads per KV head that FlashInfer's decode without tensor cores takes
 
 
 class Unsupported(Exception):
@@ -71,17 +74,16 @@ def sdpa(data: Data) -> Call:
 
     if device.type != "cuda":
         return grouped
-    best, reasons = (float("inf"), None), []
+    timed = []
     for form in (packed, grouped) if n == 1 else (grouped,):
         for kind in (SDPBackend.FLASH_ATTENTION, SDPBackend.CUDNN_ATTENTION, SDPBackend.EFFICIENT_ATTENTION):
             call = under(form, kind)
-            try:
-                best = min(best, (measure(call, data.copies, device, 1, host=False).us, call), key=lambda pair: pair[0])
-            except RuntimeError as reason:  # a backend that does not take these shapes says so
-                reasons.append(f"{form.__name__} {kind.name}: {str(reason).splitlines()[0]}")
-    if best[1] is None:
-        raise Unsupported("; ".join(reasons))
-    return best[1]
+            # A backend that does not take these shapes warns at length and raises.
+            with warnings.catch_warnings(action="ignore"), suppress(RuntimeError):
+                timed.append((measure(call, data.copies, device, 1, host=False).us, len(timed), call))
+    if not timed:
+        raise Unsupported("no backend of PyTorch's attention takes these shapes")
+    return min(timed)[2]
 
 
 def flashinfer_decode(tensor_cores: bool) -> Callable[[Data], Call]:
@@ -91,6 +93,8 @@ def flashinfer_decode(tensor_cores: bool) -> Callable[[Data], Call]:
         case = data.case
         if not case.is_decode:
             raise Unsupported("decode only")
+        if not tensor_cores and case.q_heads // case.kv_heads not in CUDA_CORE_GROUPS:
+            raise Unsupported("no kernel for this group size")
         wrapper = _flashinfer().BatchDecodeWithPagedKVCacheWrapper(_workspace(data), "NHD", use_tensor_cores=tensor_cores, backend="fa2")
         wrapper.plan(*_pages(data), case.q_heads, case.kv_heads, case.head_dim, case.block_size, **_dtypes(data))
         return lambda i: wrapper.run(data.q[i], (data.k_cache[i], data.v_cache[i]))

@@ -3,7 +3,6 @@
 import json
 import platform
 import subprocess
-import sys
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from math import exp, log
@@ -30,7 +29,7 @@ def provenance(device: torch.device, command: str) -> dict:
             "driver": driver.stdout.split("\n")[0].strip(),
             "cuda": torch.version.cuda,
         }
-    return facts | {"argv": sys.argv[1:]}
+    return facts
 
 
 def _version(name: str) -> str | None:

@@ -38,7 +38,8 @@ def measure_case(case: Case, implementations: dict[str, Callable], device: torch
             left_out[name] = str(reason)
             continue
         except Exception as reason:  # a peer that breaks on a shape is reported; it does not end the run
-            failed[name] = f"{type(reason).__name__}: {' '.join(str(reason).split())[:200]}"
+            words = [word for word in str(reason).split() if "/" not in word]  # a path says more about a machine than about a fault
+            failed[name] = f"{type(reason).__name__}: {' '.join(words)[:120]}"
             continue
         if distance > WRONG:
             failed[name] = f"wrong: {distance:.1e} from float64"
