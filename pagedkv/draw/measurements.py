@@ -38,6 +38,8 @@ def share_of_reads(record: dict, cases: Sequence[str] = ("a", "c", "d", "e", "g"
             axes.annotate(entry["case"], (_mb(entry), rate), (6, -10), textcoords="offset points", color=style.TOKEN)
         axes.set(xscale="log", ylim=0, title="How fast K and V are read, by their size")
         axes.set(xlabel="K and V that are visible, MB", ylabel="TB/s")
+        axes.set_xticks(ticks := [20, 50, 100, 200, 500, 1000, 2000], [f"{tick:,}" for tick in ticks])
+        axes.set_xticks([], minor=True)
     points = ", ".join(f"{e['case']} {e['results'][OURS]['gb_s'] / 1e3:.2f} TB/s of {_mb(e):.0f} MB" for e in entries)
     alt = (
         f"TB read per second over MB of K and V. The read ceiling rises from {reads[0]['gb_s'] / 1e3:.2f} TB/s at {_mb(reads[0]):.0f} MB "
