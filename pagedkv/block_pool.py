@@ -123,9 +123,11 @@ class BlockPool:
             raise AssertionError(f"the free list names {sorted(waiting)}, which are no blocks of this pool")
         if owners is not None:
             held = Counter(block_id for blocks in owners for block_id in blocks)
-            for block_id in range(self.num_blocks):
-                if held[block_id] != self._refs[block_id]:
-                    raise AssertionError(f"block {block_id} has {self._refs[block_id]} references and {held[block_id]} owners")
+            for block_id, refs in enumerate(self._refs):
+                if refs != (found := held.pop(block_id, 0)):
+                    raise AssertionError(f"block {block_id} has {refs} references and {found} owners")
+            if held:
+                raise AssertionError(f"the owners name {sorted(held)}, which are no blocks of this pool")
 
     def _reclaim(self, n: int) -> None:
         """Make `n` blocks blank by giving up the content that was used least recently."""

@@ -162,6 +162,8 @@ def test_check_without_owners_sees_the_free_list_only():
     pool.check()
     with pytest.raises(AssertionError, match="block 0 has 1 references and 0 owners"):
         pool.check([])
+    with pytest.raises(AssertionError, match=r"the owners name \[4\], which are no blocks of this pool"):
+        pool.check([[0, 1], [4]])
 
 
 def test_every_way_to_free_gives_the_whole_pool_back():
