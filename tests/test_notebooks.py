@@ -17,6 +17,7 @@ from pagedkv.quiz.check import find
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb")) + sorted((ROOT / "notebooks/solutions").glob("*.ipynb"))
 SOURCES = [path for path in NOTEBOOKS if path.parent.name == "solutions"]
+LESSONS = [path for path in NOTEBOOKS if path.parent.name != "solutions" and path.stem not in ("1_start_here", "glossary")]
 
 
 def read(path: Path):
@@ -46,6 +47,12 @@ def test_links_lead_somewhere(path):
         target.split("#")[0] for target in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in target and not target.startswith("#")
     ]
     assert [target for target in targets if not (path.parent / target).exists()] == []
+
+
+def test_the_first_lesson_lists_every_lesson_with_its_minutes():
+    lessons = {path.name: re.search(r"(\d+) minutes", read(path).cells[0].source)[1] for path in LESSONS}
+    text = "\n".join(cell.source for cell in read(ROOT / "notebooks/1_start_here.ipynb").cells)
+    assert dict(re.findall(r"^\| \[.*?\]\((\w+\.ipynb)\) \| (\d+) \|", text, re.MULTILINE)) == lessons
 
 
 @every_source

@@ -42,7 +42,7 @@ class Part:
         """Raise NotAttempted, or Wrong with one sentence, unless the answer passes."""
         try:
             if self.of is not None:
-                answer = answer[self.of]
+                answer = self._own(answer)
             if is_stub(answer):
                 raise NotAttempted
             self.test(answer)
@@ -50,6 +50,13 @@ class Part:
             raise
         except Exception as error:
             raise Wrong(f"{kind(answer)} of this form cannot be checked ({type(error).__name__}); compare it with the task") from None
+
+    def _own(self, answers):
+        try:
+            return answers[self.of]
+        except (TypeError, LookupError):
+            where = f"under {self.of!r}" if isinstance(self.of, str) else "at its place"
+            raise Wrong(f"no answer stands {where}; hand over all of them, as the cell of the check did") from None
 
 
 @dataclass(frozen=True)

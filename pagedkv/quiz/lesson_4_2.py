@@ -6,6 +6,7 @@ The four versions of the update are shown in the lesson; three of them are wrong
 
 import math
 import weakref
+from functools import partial
 from math import exp
 
 from pagedkv.quiz.compare import Wrong, same
@@ -57,9 +58,10 @@ def _blocks(seed, sizes, spread=2.0, masked=(), shift=0.0):
     return blocks
 
 
-def _one_pass_part(title, *cases):
+def _one_pass_part(title, *draws):
     def test(function):
-        for case in cases:
+        for draw in draws:
+            case = draw()
             stream = Stream(case)
             result = call(function, stream, changes=(0,))
             try:
@@ -284,10 +286,13 @@ def _valid(blocks):
 
 EXERCISES = (
     Exercise("4.2-one-pass", "attention in one pass", (
-        _one_pass_part("blocks without masks", _blocks(1, [4, 4, 4]), _blocks(2, [1, 5, 2, 7]), _blocks(3, [6])),
-        _one_pass_part("large scores", _blocks(4, [3, 3, 3], spread=400.0), _blocks(5, [4, 4], shift=-2000.0)),
-        _one_pass_part("masked keys, and blocks that are masked whole", _blocks(6, [4, 4, 4], masked=(1,)), _blocks(7, [3, 3], masked=(0,)),
-                       _blocks(8, [4, 4, 4, 4], masked=(0, 1, 3)), _blocks(9, [4, 4], masked=(0, 1))),
+        _one_pass_part("blocks without masks", partial(_blocks, 1, [4, 4, 4]), partial(_blocks, 2, [1, 5, 2, 7]), partial(_blocks, 3, [6])),
+        _one_pass_part("large scores", partial(_blocks, 4, [3, 3, 3], spread=400.0), partial(_blocks, 5, [4, 4], shift=-2000.0)),
+        _one_pass_part(
+            "masked keys, and blocks that are masked whole",
+            partial(_blocks, 6, [4, 4, 4], masked=(1,)), partial(_blocks, 7, [3, 3], masked=(0,)),
+            partial(_blocks, 8, [4, 4, 4, 4], masked=(0, 1, 3)), partial(_blocks, 9, [4, 4], masked=(0, 1)),
+        ),
     )),
     Exercise("4.2-merge", "the merge of two states", (
         _merge_part("states that have seen something", lambda r: [_states(r.randrange(10**6)) for _ in range(6)]),

@@ -11,10 +11,12 @@ import pagedkv.quiz
 from pagedkv.quiz.exercise import Exercise
 
 FIRST_LESSON = "1_start_here.ipynb"
+_since_start: dict[str, int] = {}  # the best points in this kernel, kept in CI too
 
 
 def remember(exercise: Exercise, points: int) -> None:
-    """Note the best points so far. The file is replaced in one step; where it cannot be written nothing is remembered."""
+    """Note the best points so far. The file is replaced in one step; where it cannot be written nothing is remembered there."""
+    _since_start[exercise.name] = max(points, _since_start.get(exercise.name, 0))
     path = _path()
     best = _load(path)
     if path is None or points <= best.get(exercise.name, 0):
@@ -34,6 +36,17 @@ def progress() -> None:
         points = [min(best.get(exercise.name, 0), exercise.max_points) for exercise in exercises]
         marks = "".join("■" if p == e.max_points else "◧" if p else "□" for p, e in zip(points, exercises, strict=True))
         print(f"{lesson}  {marks:<8} {sum(points):>3} of {sum(e.max_points for e in exercises)} points")
+
+
+def score(lesson: str) -> None:
+    """Print, for each exercise of a lesson ("5.2"), the best points so far or that it is open, and their sum."""
+    best = _load(_path())
+    exercises, total = all_exercises()[lesson], 0
+    for exercise in exercises:
+        points = min(max(best.get(exercise.name, 0), _since_start.get(exercise.name, 0)), exercise.max_points)
+        total += points
+        print(f"{exercise.name:<20} {f'{points} of {exercise.max_points}' if points else 'open':<8} {exercise.title}")
+    print(f"{total} of {sum(exercise.max_points for exercise in exercises)} points")
 
 
 def all_exercises() -> dict[str, tuple[Exercise, ...]]:

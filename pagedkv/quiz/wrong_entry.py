@@ -1,0 +1,179 @@
+"""Exercises of the second question of lesson 5.2: block, slot and block table, and what one wrong entry does."""
+
+from collections import Counter
+
+from pagedkv.quiz.compare import Wrong
+from pagedkv.quiz.exercise import Exercise, NotAttempted, Part, calls, equals
+
+# The roles
+
+STATEMENTS = {
+    "a": "It is what the allocator gives out and takes back.",
+    "b": "It holds the K and V of one token.",
+    "c": "It keeps the reading order of one sequence.",
+    "d": "Its number is what an entry of the third one holds.",
+    "e": "Its number tells the kernel where to write a new token's K and V.",
+    "f": "Changing one number in it makes attention read other memory, without an error.",
+}
+ROLES = {"block": {"a", "d"}, "slot": {"b", "e"}, "block table": {"c", "f"}}
+
+
+def _role(role):
+    def test(answer):
+        if not isinstance(answer, dict) or set(answer) != set(STATEMENTS):
+            raise Wrong(f"a dict with the keys {', '.join(STATEMENTS)} is expected")
+        if any(value is ... for value in answer.values()):
+            raise NotAttempted
+        for value in answer.values():
+            if not isinstance(value, str) or value.strip().casefold() not in ROLES:
+                raise Wrong(f"each value must be one of {', '.join(map(repr, ROLES))}")
+        given = {letter for letter, value in answer.items() if value.strip().casefold() == role}
+        if given != ROLES[role]:
+            raise Wrong("a statement is given to it that belongs elsewhere" if given - ROLES[role] else "one of its statements is missing")
+
+    return Part(f"what is said of the {role}", test)
+
+
+STATIONS = ["position", "logical block and offset", "block table", "physical block and slot", "address"]
+
+
+def owner(slot, tables, block_size):
+    for name, (table, num_tokens) in tables.items():
+        if slot // block_size in table:
+            position = table.index(slot // block_size) * block_size + slot % block_size
+            if position < num_tokens:
+                return name, position
+    return None
+
+
+def _owner_without(length=True, table=True):
+    def wrong(slot, tables, block_size):
+        for name, (blocks, num_tokens) in tables.items():
+            if slot // block_size in blocks:
+                logical = blocks.index(slot // block_size) if table else slot // block_size
+                position = logical * block_size + slot % block_size
+                if position < num_tokens or not length:
+                    return name, position
+        return None
+
+    return wrong
+
+
+def _draw_owners(rng):
+    for size in (2, 4, 8):
+        blocks = rng.sample(range(2, 12), 7)
+        tables = {"A": (blocks[:3], 3 * size - 1), "B": (blocks[3:5], 2 * size), "C": (blocks[5:6], 1)}
+        for slot in range(2 * size, 12 * size):
+            yield slot, tables, size
+
+
+ROLES_BY_WORD = Exercise("5.2-roles", "who does what", tuple(map(_role, ROLES)))
+ROLES_BY_CODE = Exercise("5.2-owner", "from a slot back to its token", (
+    calls("the owner of every slot of a pool", owner, _draw_owners, points=2, mistakes=(
+        (_owner_without(length=False), "a slot of the last block behind num_tokens holds no token yet"),
+        (_owner_without(table=False), "the physical block's number is no position in the sequence; where in the table does it stand?"),
+        (lambda s, t, b: (owner(s, t, b) or (None,))[0], "the position is asked for too"),
+    )),
+))
+ORDER = Exercise("5.2-stations", "from token to address", (
+    equals("the order", STATIONS, mistakes=(
+        (["position", "block table", "logical block and offset", "physical block and slot", "address"],
+         "which entry of the table to read has to be known before it is read"),
+        (STATIONS[::-1], "this is the way back; begin with the token"),
+    )),
+))
+
+# One wrong entry
+
+
+def damage(attend, tables, name, logical_block, wrong_block):
+    before = attend(tables)
+    changed = {**tables, name: list(tables[name])}
+    changed[name][logical_block] = wrong_block
+    after = attend(changed)
+    return {request: (after[request] - before[request]).abs().max().item() for request in tables}
+
+
+def _mean_damage(attend, tables, name, logical_block, wrong_block):
+    before = attend(tables)
+    after = attend({**tables, name: [*tables[name][:logical_block], wrong_block, *tables[name][logical_block + 1 :]]})
+    return {request: (after[request] - before[request]).abs().mean().item() for request in tables}
+
+
+def _draw_damage(rng):
+    import torch
+
+    for size in (2, 4):
+        values = torch.randn(9, size, 8, generator=torch.Generator().manual_seed(rng.randrange(2**32)), dtype=torch.float64)
+
+        def attend(tables, values=values):
+            return {name: torch.cat([values[block] for block in table]).mean(0, keepdim=True) for name, table in tables.items()}
+
+        blocks = rng.sample(range(9), 9)
+        for logical_block, wrong_block in ((0, blocks[4]), (2, blocks[0]), (1, blocks[7])):
+            yield attend, {"A": blocks[:3], "B": blocks[3:5], "C": blocks[5:6]}, "A", logical_block, wrong_block
+
+
+DAMAGE = Exercise("5.2-damage", "how far outputs move", (
+    calls("one wrong entry", damage, _draw_damage, points=2, mistakes=(
+        (_mean_damage, "the largest change is asked for, not the mean"),
+        (lambda a, t, n, i, w: {n: damage(a, t, n, i, w)[n]}, "every request is asked for, those that do not change too"),
+    )),
+))
+
+WORDS = ("A", "B", "nobody yet", "error")
+CONSEQUENCES = {
+    "a block of B": (("A", "B"), "A reads K/V of B, and B reads what it always read, until A writes: whose block is that?"),
+    "an own block twice": (("A", "A"), "nobody else holds that block: whose earlier tokens stand in it?"),
+    "a free block": (("A", "nobody yet"), "what stands there belongs to no running request; but the pool may give it away"),
+    "no block at all": (("error", "error"), "on a CPU the front door looks at every entry: see what the cells above print"),
+}
+
+
+def _consequence(case, right, hint):
+    def test(answer):
+        if not isinstance(answer, (tuple, list)) or len(answer) != 2 or any(word not in WORDS for word in answer):
+            raise Wrong(f"a pair is expected, (read, write), each one of {', '.join(map(repr, WORDS))}")
+        if tuple(answer) != right:
+            raise Wrong(hint)
+
+    return Part(case, test, of=case)
+
+
+HARM = Exercise("5.2-consequences", "what a wrong entry does", tuple(_consequence(c, *rest) for c, rest in CONSEQUENCES.items()))
+
+
+def suspects(tables, ref_counts):
+    held = Counter(block for table in tables.values() for block in table)
+    known = range(len(ref_counts))
+    return sorted({block for block in held if block not in known} | {block for block in known if held[block] != ref_counts[block]})
+
+
+def _suspects_without_counts(tables, ref_counts):
+    held = Counter(block for table in tables.values() for block in table)
+    return sorted(block for block in held if held[block] > 1 or block not in range(len(ref_counts)))
+
+
+def _suspects_in_tables(tables, ref_counts):
+    held = {block for table in tables.values() for block in table}
+    return [block for block in suspects(tables, ref_counts) if block in held]
+
+
+def _draw_suspects(rng):
+    for _ in range(3):
+        blocks = rng.sample(range(12), 12)
+        tables = {"A": blocks[:4], "B": blocks[:2] + blocks[4:6], "C": blocks[6:7]}
+        counts = Counter(block for table in tables.values() for block in table)
+        ref_counts = [counts[block] for block in range(12)]
+        yield tables, ref_counts
+        for wrong in (blocks[6], blocks[2], blocks[9], 12, 40, -1):
+            yield {**tables, "A": [*blocks[:3], wrong]}, ref_counts
+
+
+FIND = Exercise("5.2-suspects", "what an engine can check", (
+    calls("tables in order, shared blocks included", suspects, lambda rng: [c for i, c in enumerate(_draw_suspects(rng)) if i % 7 == 0]),
+    calls("a wrong entry", suspects, _draw_suspects, points=2, mistakes=(
+        (_suspects_without_counts, "a shared block stands in several tables by right; its reference count says in how many"),
+        (_suspects_in_tables, "the block that lost its entry is a suspect as well: nobody will ever free it"),
+    )),
+))

@@ -1,0 +1,390 @@
+"""The checks of lesson 5.2: right answers in several guises pass; wrong ones, and what only looks right, get a sentence."""
+
+import math
+
+import numpy as np
+import pytest
+
+from pagedkv.quiz import data_flow, merging, wrong_entry
+from pagedkv.quiz.check import check, find
+from pagedkv.quiz.compare import Wrong
+from pagedkv.quiz.exercise import NotAttempted
+from pagedkv.quiz.lesson_5_2 import EXERCISES
+from pagedkv.quiz.wrong_softmax import VERSIONS, in_one_piece
+
+torch = pytest.importorskip("torch")
+INF, NAN = math.inf, math.nan
+
+
+def stub(*inputs): ...
+
+
+# Question 1
+
+
+def blocks_by_appending(tokens, block_size):
+    blocks = []
+    for i, token in enumerate(tokens):
+        if i % block_size == 0:
+            blocks.append([])
+        blocks[-1].append(token)
+    return blocks
+
+
+def table_by_popping(num_tokens, block_size, free_blocks):
+    free, table = list(free_blocks), []
+    while len(table) * block_size < num_tokens:
+        table.append(free.pop(0))
+    return table
+
+
+def slots_by_walking(table, num_tokens, block_size):
+    every = [block * block_size + offset for block in table for offset in range(block_size)]
+    return np.array(every[:num_tokens], dtype=int)
+
+
+def table_that_pops_its_input(num_tokens, block_size, free_blocks):
+    return [free_blocks.pop(0) for _ in range(-(-num_tokens // block_size))]
+
+
+FLOW = (data_flow.logical_blocks, data_flow.block_table, data_flow.slots)
+
+# Question 2
+
+ROLES = {"a": "block", "b": "slot", "c": "block table", "d": "block", "e": "slot", "f": "block table"}
+STATIONS = ["position", "logical block and offset", "block table", "physical block and slot", "address"]
+CONSEQUENCES = {case: right for case, (right, _) in wrong_entry.CONSEQUENCES.items()}
+
+
+def owner_by_listing(slot, tables, block_size):
+    held = {}
+    for name, (table, num_tokens) in tables.items():
+        for position in range(num_tokens):
+            held[table[position // block_size] * block_size + position % block_size] = (name, position)
+    return held.get(slot)
+
+
+def owner_by_search(slot, tables, block_size):
+    for name in sorted(tables):
+        table, num_tokens = tables[name]
+        for logical, block in enumerate(table):
+            if 0 <= slot - block * block_size < min(block_size, num_tokens - logical * block_size):
+                return [name, logical * block_size + slot - block * block_size]
+
+
+def damage_with_numpy(attend, tables, name, logical_block, wrong_block):
+    broken = dict(tables)
+    broken[name] = [wrong_block if i == logical_block else block for i, block in enumerate(tables[name])]
+    return {key: float(np.abs((attend(broken)[key] - attend(tables)[key]).numpy()).max()) for key in tables}
+
+
+def damage_as_tensors(attend, tables, name, logical_block, wrong_block):
+    broken = {**tables, name: tables[name].copy()}
+    broken[name][logical_block] = wrong_block
+    after = attend(broken)
+    return {key: (before - after[key]).abs().amax() for key, before in attend(tables).items()}
+
+
+def damage_that_changes_the_tables(attend, tables, name, logical_block, wrong_block):
+    before = attend(tables)
+    tables[name][logical_block] = wrong_block
+    after = attend(tables)
+    return {key: (before[key] - after[key]).abs().max().item() for key in tables}
+
+
+def suspects_by_subtracting(tables, ref_counts):
+    left, found = dict(enumerate(ref_counts)), set()
+    for table in tables.values():
+        for block in table:
+            if block in left:
+                left[block] -= 1
+            else:
+                found.add(block)
+    return sorted(found | {block for block, count in left.items() if count})
+
+
+def suspects_with_numpy(tables, ref_counts):
+    named = np.array([block for table in tables.values() for block in table])
+    inside = (named >= 0) & (named < len(ref_counts))
+    counts = np.bincount(named[inside], minlength=len(ref_counts))
+    return np.unique(np.concatenate([named[~inside], np.flatnonzero(counts != ref_counts)]))
+
+
+# Question 3
+
+DERIVED = (max, lambda m, new: math.exp(m - new), merging._merged_sum, lambda total, o: o / total)
+DERIVED_WITH_NUMPY = (
+    lambda m, b: np.max([m, b]),
+    lambda m, new: 1 / np.exp(new - m),
+    lambda old, m, new, b: np.dot([old, new], np.exp(np.array([m, b]) - max(m, b))),
+    lambda total, o: o * total**-1,
+)
+DERIVED_BY_CASES = (
+    lambda m, b: b if b > m else m,
+    lambda m, new: math.e ** (m - new),
+    lambda old, m, new, b: old + new * math.exp(b - m) if m >= b else new + old * math.exp(m - b),
+    lambda total, o: 1 / (total / o),
+)
+
+
+def merge_in_torch_style(a, b):
+    m = max(a[0], b[0])
+    scale = [0.0 if part[0] == -INF else np.exp(part[0] - m) for part in (a, b)]
+    return [m, a[1] * scale[0] + b[1] * scale[1], a[2] * scale[0] + b[2] * scale[1]]
+
+
+def merge_larger_first(a, b):
+    if b[0] > a[0]:
+        a, b = b, a
+    factor = math.exp(b[0] - a[0]) if b[0] > -INF else 0
+    return a[0], a[1] + factor * b[1], a[2] + factor * b[2]
+
+
+def merge_that_changes_its_input(a, b):
+    m, total, o = merging.merge(a, b)
+    a[2][:] = o
+    return m, total, o
+
+
+def merge_without_care_for_nothing(a, b):
+    m = max(a[0], b[0])
+    fa, fb = np.exp(np.array([a[0], b[0]]) - m)
+    return m, fa * a[1] + fb * b[1], fa * a[2] + fb * b[2]
+
+
+def merge_without_subtracting(a, b):
+    m = max(a[0], b[0])
+    scale = [np.exp(np.float64(part[0])) / np.exp(np.float64(m)) for part in (a, b)]
+    return m, scale[0] * a[1] + scale[1] * b[1], scale[0] * a[2] + scale[1] * b[2]
+
+
+def exact(merge, draws=30, low=1, high=11, numbers=np.random.default_rng):
+    """A property test; fewer draws or a fixed cut make it blind."""
+    rng = numbers(1)
+    for _ in range(draws):
+        scores, values = rng.normal(0, 5, 12), rng.normal(0, 1, (12, 2))
+        cut = int(rng.integers(low, high + 1))
+        m, total, o = merge(merging.state(scores[:cut], values[:cut]), merging.state(scores[cut:], values[cut:]))
+        if not np.allclose(o / total, merging.state(scores, values)[2] / merging.state(scores, values)[1], rtol=1e-6):
+            return False
+        if not np.isclose(m + np.log(total), scores.max() + np.log(np.exp(scores - scores.max()).sum())):
+            return False
+    return True
+
+
+def exact_by_one_hand_made_case(merge):
+    """Two blocks in both orders, the weights 1, 2 and 4 known by heart."""
+    a, b = (0.0, 1.0, np.array([1.0])), (math.log(2), 3.0, np.array([2 * 1.0 + 0.5]))
+    totals = []
+    for first, second in ((a, b), (b, a)):
+        m, total, o = merge(first, second)
+        totals.append((math.exp(m) * total, math.exp(m) * o[0]))
+    return bool(np.allclose(totals, [(7.0, 6.0)] * 2))
+
+
+BLOCKS = (
+    [([5.0], [1.0]), ([0.0], [2.0])],
+    [([0.0], [1.0]), ([3.0, 3.0], [2.0, 2.0])],
+    [([-20_000.0, -INF], [1.0, 2.0])],
+)
+OTHER_BLOCKS = (
+    (((1, 0), (1, 1)), ((-2,), (9,))),
+    [([0], [0]), ([0, 0, 0], [1, 1, 1])],
+    [([-INF, -INF], [0.0, 0.0]), ([-9_999.0, -INF], [1.0, -1.0]), ([-INF], [3.0])],
+)
+
+RIGHT = {
+    "5.2-data-flow": [FLOW, (blocks_by_appending, table_by_popping, slots_by_walking), [*FLOW[:2], slots_by_walking]],
+    "5.2-roles": [ROLES, {letter: f" {role.title()} " for letter, role in reversed(ROLES.items())}],
+    "5.2-owner": [wrong_entry.owner, owner_by_listing, owner_by_search],
+    "5.2-stations": [STATIONS, tuple(STATIONS), [station.upper() for station in STATIONS]],
+    "5.2-damage": [wrong_entry.damage, damage_with_numpy, damage_as_tensors],
+    "5.2-consequences": [CONSEQUENCES, {case: list(pair) for case, pair in CONSEQUENCES.items()}],
+    "5.2-suspects": [wrong_entry.suspects, suspects_by_subtracting, suspects_with_numpy],
+    "5.2-derivation": [DERIVED, DERIVED_WITH_NUMPY, DERIVED_BY_CASES],
+    "5.2-merge": [merging.merge, merge_in_torch_style, merge_larger_first],
+    "5.2-property": [exact, exact_by_one_hand_made_case, lambda merge: np.bool_(exact(merge))],
+    "5.2-break": [BLOCKS, OTHER_BLOCKS],
+}
+
+# For each exercise: wrong answers, none of which may gain every point.
+WRONG = {
+    "5.2-data-flow": [
+        (stub, *FLOW[1:]), (FLOW[0], stub, FLOW[2]), FLOW[:2], FLOW[::-1], FLOW[0], NAN, "PAGE",
+        (lambda t, b: [t], *FLOW[1:]),
+        (lambda t, b: (t[i : i + b] for i in range(0, len(t), b)), *FLOW[1:]),
+        (lambda t, b: t.clear() or [], *FLOW[1:]),
+        (lambda t, b: [["P", "A", "G", "E"], ["D", "M", "E", "M"], ["O", "R", "Y"]], *FLOW[1:]),
+        (FLOW[0], table_that_pops_its_input, FLOW[2]),
+        (FLOW[0], lambda n, b, f: [4, 1, 5], FLOW[2]),
+        (FLOW[0], lambda n, b, f: f, FLOW[2]),
+        (FLOW[0], lambda n, b, f: set(f[: -(-n // b)]), FLOW[2]),
+        (*FLOW[:2], lambda t, n, b: [16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22]),
+        (*FLOW[:2], lambda t, n, b: [float(s) for s in data_flow.slots(t, n, b)]),
+        (*FLOW[:2], lambda t, n, b: [NAN] * n),
+        (*FLOW[:2], lambda t, n, b: [t[p // b] * b for p in range(n)]),
+        (*FLOW[:2], lambda t, n, b: sorted(data_flow.slots(t, n, b))),
+    ],
+    "5.2-roles": [
+        {**ROLES, "a": "slot", "b": "block"}, {**ROLES, "f": "block"}, dict.fromkeys(ROLES, "block"), {**ROLES, "a": None},
+        {**ROLES, "a": NAN},
+        {**ROLES, "a": ...}, {letter: ROLES[letter] for letter in "abcde"}, list(ROLES.values()), "block", NAN,
+        {**ROLES, "a": "page"}, print,
+    ],
+    "5.2-owner": [
+        lambda s, t, b: None if owner_by_listing(s, t, b) is None else owner_by_listing(s, t, b)[::-1],
+        lambda s, t, b: owner_by_listing(s + 1, t, b),
+        lambda s, t, b: owner_by_listing(s, t, b) or ("A", -1),
+        lambda s, t, b: ("A", s),
+        lambda s, t, b: NAN,
+        lambda s, t, b: owner_by_listing(s, {"A": t.pop("A"), **t}, b),
+        lambda s, t, b: (owner_by_listing(s, t, b) or [None])[0],
+        lambda s, t, b: str(owner_by_listing(s, t, b)),
+        ("A", 3), "A",
+    ],
+    "5.2-stations": [
+        STATIONS[::-1], STATIONS[:4], [*STATIONS, "slot"], sorted(STATIONS), " → ".join(STATIONS), set(STATIONS), [1, 2, 3, 4, 5],
+        NAN, print,
+    ],
+    "5.2-damage": [
+        damage_that_changes_the_tables,
+        lambda a, t, n, i, w: {key: 0.0 for key in t},
+        lambda a, t, n, i, w: {key: NAN for key in t},
+        lambda a, t, n, i, w: {"A": 0.305, "B": 0.0, "C": 0.0},
+        lambda a, t, n, i, w: list(damage_with_numpy(a, t, n, i, w).values()),
+        lambda a, t, n, i, w: damage_with_numpy(a, t, n, i, w)[n],
+        lambda a, t, n, i, w: damage_with_numpy(a, t, n, 0, w),
+        lambda a, t, n, i, w: {key: value > 0 for key, value in damage_with_numpy(a, t, n, i, w).items()},
+        lambda a, t, n, i, w: {key: 2 * value for key, value in damage_with_numpy(a, t, n, i, w).items()},
+        {"A": 0.305, "B": 0.0}, 0.305,
+    ],
+    "5.2-consequences": [
+        {**CONSEQUENCES, "a block of B": ("B", "B")}, {**CONSEQUENCES, "a block of B": ("A", "A")},
+        {**CONSEQUENCES, "a free block": ("A", "A")},
+        {**CONSEQUENCES, "an own block twice": ("A", "nobody yet")}, {**CONSEQUENCES, "no block at all": ("A", "error")}, {}, "A",
+        ("A", "B"), NAN,
+        {**CONSEQUENCES, "a free block": "A"}, {**CONSEQUENCES, "a free block": ...}, {**CONSEQUENCES, "a free block": (NAN, "A")}, print,
+    ],
+    "5.2-suspects": [
+        lambda t, r: [],
+        lambda t, r: [1, 6],
+        lambda t, r: sorted({b for table in t.values() for b in table if b >= len(r)}),
+        lambda t, r: suspects_by_subtracting(t, r)[::-1],
+        lambda t, r: suspects_by_subtracting(t, r)[:1],
+        lambda t, r: suspects_by_subtracting({k: [b for b in table if b >= 0] for k, table in t.items()}, r),
+        lambda t, r: set(suspects_by_subtracting(t, r)),
+        lambda t, r: suspects_by_subtracting(t, r) if r.append(0) is None else 0,
+        lambda t, r: NAN,
+        [1, 6], "1, 6",
+    ],
+    "5.2-derivation": [
+        (min, *DERIVED[1:]), (lambda m, b: NAN, *DERIVED[1:]), (lambda m, b: True, *DERIVED[1:]), (max, lambda m, n: m - n, *DERIVED[2:]),
+        (max, lambda m, n: 0.0, *DERIVED[2:]), (max, lambda m, n: math.exp(n - m), *DERIVED[2:]),
+        (max, lambda m, n: 2.0 ** (m - n), *DERIVED[2:]),
+        (*DERIVED[:2], lambda old, m, new, b: (old + new) * math.exp(m - max(m, b)), DERIVED[3]),
+        (*DERIVED[:2], lambda old, m, new, b: old * math.exp(m) + new * math.exp(b), DERIVED[3]),
+        (*DERIVED[:3], lambda total, o: o / (total + 1)), (*DERIVED[:3], lambda total, o: f"{o / total}"), DERIVED[:3], max, NAN, "max",
+    ],
+    "5.2-merge": [
+        merge_that_changes_its_input, merge_without_care_for_nothing, merge_without_subtracting,
+        *(merging.merge_with(l_factors, o_factors) for l_factors, o_factors in (
+            ((False, False), (False, False)), ((True, True), (False, False)), ((False, False), (True, True)),
+            ((True, False), (True, False)),
+            ((True, True), (True, False)),
+        )),
+        lambda a, b: (a[0] + b[0], *merging.merge(a, b)[1:]),
+        lambda a, b: (*merging.merge(a, b)[:2], merging.merge(a, b)[2] / merging.merge(a, b)[1]),
+        lambda a, b: merging.merge(a, b)[2],
+        lambda a, b: (NAN, NAN, a[2] * NAN),
+        lambda a, b: tuple(map(str, merging.merge(a, b))),
+        lambda a, b: (*merging.merge(a, b)[:2], list(merging.merge(a, b)[2])),
+        (0.0, 1.0, [1.0]),
+    ],
+    "5.2-property": [
+        lambda merge: True, lambda merge: False, lambda merge: None, lambda merge: 1, lambda merge: "True", lambda merge: NAN,
+        lambda merge: not exact(merge),
+        lambda merge: exact(merge, draws=0),
+        lambda merge: bool(np.allclose(merge((0.0, 1.0, np.ones(2)), (0.0, 1.0, np.ones(2)))[2], 2)),
+        lambda merge: merge((0.0, 1.0, np.ones(2)), (1.0, 1.0, np.ones(2)))[0] == 1.0,
+        lambda merge: merge is merging.merge,
+        True, "exact",
+    ],
+    "5.2-break": [
+        (BLOCKS[1][::-1][:1], *BLOCKS[1:]), (BLOCKS[0][::-1], *BLOCKS[1:]), (BLOCKS[0], [([0.0], [1.0]), ([0.0], [1.0])], BLOCKS[2]),
+        (*BLOCKS[:2], [([0.0, -INF], [1.0, 2.0])]), (*BLOCKS[:2], [([-INF], [1.0])]), (*BLOCKS[:2], [([NAN, 0.0], [1.0, 2.0])]),
+        (*BLOCKS[:2], [([0.0], [NAN])]), (*BLOCKS[:2], [([0.0], [INF])]), ([([0.0], [1.0, 2.0])], *BLOCKS[1:]), ([([], [])], *BLOCKS[1:]),
+        ([([-INF], [0.0]), ([1.0], [1.0])], *BLOCKS[1:]), ([(["5"], [1.0])], *BLOCKS[1:]), ([([1e308, -1e308], [1, 2])], *BLOCKS[1:]),
+        BLOCKS[:2], "x", NAN, (1, 2, 3), ([1], [2], [3]),
+    ],
+}
+
+
+def pairs(answers):
+    return pytest.mark.parametrize(
+        ("name", "answer"), [(name, a) for name, several in answers.items() for a in several], ids=lambda x: x if isinstance(x, str) else ""
+    )
+
+
+def test_every_exercise_has_its_answers():
+    names = [exercise.name for exercise in EXERCISES]
+    assert names == list(RIGHT) == list(WRONG)
+    assert min(map(len, RIGHT.values())) >= 2 and min(map(len, WRONG.values())) >= 9
+
+
+@pairs(RIGHT)
+def test_a_right_answer_gains_every_point_each_time(name, answer):
+    assert [check(name, answer).points for _ in range(2)] == [find(name).max_points] * 2
+
+
+@pairs(WRONG)
+def test_a_wrong_answer_does_not_and_is_told_why(name, answer, capsys):
+    result = check(name, answer)
+    said = capsys.readouterr().out
+    assert result.points < result.max_points and "not yet" in said or "not attempted" in said
+    assert check(name, answer).points == result.points
+    assert "cannot be checked" not in said or not callable(answer)
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_a_stub_is_not_attempted(name, capsys):
+    parts = len(RIGHT[name][0]) if isinstance(RIGHT[name][0], tuple) else 0
+    stubs = [None, ..., *([(stub,) * parts, (...,) * parts] if parts else [stub])]
+    if isinstance(RIGHT[name][0], dict):
+        stubs.append(dict.fromkeys(RIGHT[name][0], ...))
+    for answer in stubs:
+        assert check(name, answer).points == 0
+        assert "not attempted yet" in capsys.readouterr().out
+
+
+def test_the_commonest_mistakes_get_their_own_sentence(capsys):
+    for number, mistake in enumerate(
+        (
+            lambda t, b: [t[i : i + b] for i in range(0, len(t) - b + 1, b)],
+            lambda n, b, f: f[: n // b],
+            lambda t, n, b: [t[p // b] for p in range(n)],
+        )
+    ):
+        check("5.2-data-flow", tuple(mistake if i == number else f for i, f in enumerate(FLOW)))
+    check("5.2-merge", merging.merge_with(o_factors=(False, False)))
+    said = capsys.readouterr().out
+    for words in (
+        "last block that is not full are missing",
+        "needs a physical block too",
+        "which place in the block",
+        "they share one base",
+    ):
+        assert words in said
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_wrong_versions_are_right_on_an_easy_input(version):
+    easy = [([0.0, 1.0], [1.0, 2.0]), ([0.0, 1.0], [3.0, 4.0])]
+    assert version(easy) == pytest.approx(in_one_piece(easy))
+
+
+def test_parts_are_judged_one_by_one():
+    assert check("5.2-data-flow", (FLOW[0], stub, lambda t, n, b: [])).points == 1
+    for part, answer in zip(find("5.2-break").parts, BLOCKS, strict=True):
+        part.test(answer)
+        with pytest.raises((Wrong, NotAttempted)):
+            part.test([([0.0], [1.0])])
