@@ -125,7 +125,7 @@ class GrowByCopy(Reservation):
         self._room = {}  # request_id -> free slots at the end of its extent
 
     def asked(self, request):
-        return self._size_above(request.prompt_tokens)
+        return self._grown(self.initial, request.prompt_tokens)
 
     def refusal(self, request):
         return self._too_large(request, max(request.prompt_tokens + 1, request.total_tokens))
@@ -151,15 +151,15 @@ class GrowByCopy(Reservation):
         super().release(request)
         del self._room[request.request_id]
 
-    def _size_above(self, tokens: int) -> int:
-        size = self.initial
+    def _grown(self, size: int, tokens: int) -> int:
+        """`size` grown by `factor` until it holds more than `tokens`."""
         while size <= tokens:
             size = max(int(size * self.factor), size + 1)
         return min(size, self.arena.largest_request)
 
     def _move(self, request_id: int) -> None:
         old = self.held[request_id]
-        size = self._size_above(old.requested)
+        size = self._grown(old.requested, old.requested)
         try:
             self.held[request_id] = self.arena.allocate(size)
         except OutOfMemory:
