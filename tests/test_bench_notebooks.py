@@ -20,8 +20,8 @@ def test_the_record_tells_a_notebook_that_differs_from_one_that_does_not(tmp_pat
     (tmp_path / "notebooks/solutions").mkdir(parents=True)
     stored(tmp_path / "notebooks/right.ipynb", "print(6 * 7)", "42\n")
     stored(tmp_path / "notebooks/solutions/wrong.ipynb", "print(6 * 7)", "41\n")
-    command = [sys.executable, "-m", "pagedkv.bench.notebooks", "--root", str(tmp_path), "--jobs", "2", "--out", str(tmp_path / "record.json")]
-    differing = subprocess.run(command, capture_output=True).returncode
+    options = ["--root", str(tmp_path), "--jobs", "2", "--out", str(tmp_path / "record.json")]
+    differing = subprocess.run([sys.executable, "-m", "pagedkv.bench.notebooks", *options], capture_output=True).returncode
     record = json.loads((tmp_path / "record.json").read_text())
     assert differing == 1
     verdicts = {row["notebook"]: (row["as_stored"], row["gpu_bytes"]) for row in record["notebooks"]}
