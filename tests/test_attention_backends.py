@@ -5,11 +5,13 @@ import subprocess
 import sys
 
 import pytest
-import torch
-from attention_reference import random_batch
 
-from pagedkv.attention import batched, eager
-from pagedkv.attention.paged import paged_attention, write_kv
+torch = pytest.importorskip("torch")
+
+from attention_reference import random_batch  # noqa: E402
+
+from pagedkv.attention import batched, eager  # noqa: E402
+from pagedkv.attention.paged import paged_attention, write_kv  # noqa: E402
 
 CALL = """
 import torch

@@ -3,9 +3,12 @@
 from functools import partial
 
 import pytest
-from attention_cases import CASES
 
-from pagedkv.attention.paged import paged_attention, write_kv
+torch = pytest.importorskip("torch")
+
+from attention_cases import CASES  # noqa: E402
+
+from pagedkv.attention.paged import paged_attention, write_kv  # noqa: E402
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -1,15 +1,17 @@
 """Paged attention equals standard attention in float64 to 1e-12, whatever the shapes, the pool's order and the rubbish around it."""
 
 import pytest
-import torch
-from attention_reference import random_batch, reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch.nn.functional import scaled_dot_product_attention
 
-from pagedkv.attention.blockwise import blockwise_attention
-from pagedkv.attention.paged import paged_attention
-from pagedkv.attention.standard import attention
+torch = pytest.importorskip("torch")
+
+from attention_reference import random_batch, reference  # noqa: E402
+from torch.nn.functional import scaled_dot_product_attention  # noqa: E402
+
+from pagedkv.attention.blockwise import blockwise_attention  # noqa: E402
+from pagedkv.attention.paged import paged_attention  # noqa: E402
+from pagedkv.attention.standard import attention  # noqa: E402
 
 HEADS = [(1, 1), (8, 8), (8, 2), (6, 2), (71, 1)]
 

@@ -22,7 +22,10 @@ CANVASES = {
     **{f"causal {n} {b} {t}": causal_blocks(n, 32, b, t) for n, b, t in ((16, 8, 4), (32, 16, 8), (10, 4, 4), (1, 8, 4))},
     "bytes": bytes_moved({"read in place": {"read K and V": 1.0}, "gather first": {"read the pool": 1.0, "write the copy": 1.0}}),
     "merge": merge_trees(TREES, STATES),
-    **{f"step {s} jump {j} in {p}": online_step(online.blocks(j, p), online.VALUES, s) for s, j, p in itertools.product(range(4), (0.0, 6.0), (0, 3))},
+    **{
+        f"step {step} jump {jump} in {place}": online_step(online.blocks(jump, place), online.VALUES, step)
+        for step, jump, place in itertools.product(range(4), (0.0, 6.0), (0, 3))
+    },
 }
 
 

@@ -5,9 +5,10 @@ import math
 import random
 
 import pytest
-import torch
 
-from pagedkv.attention.online_softmax import SoftmaxState
+torch = pytest.importorskip("torch")
+
+from pagedkv.attention.online_softmax import SoftmaxState  # noqa: E402
 
 SHAPE = (2, 3)  # heads, queries
 
