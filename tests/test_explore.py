@@ -11,11 +11,23 @@ from svg_text import overlaps, text_boxes
 
 from pagedkv.arena import OutOfMemory
 from pagedkv.draw.canvas import Canvas
-from pagedkv.explore import address, arena_playground, blocks, fragmentation, kv_size, reservation, sharing, watermark, widget
+from pagedkv.explore import (
+    address,
+    arena_playground,
+    blocks,
+    fragmentation,
+    kv_size,
+    online,
+    reading,
+    reservation,
+    sharing,
+    watermark,
+    widget,
+)
 from pagedkv.sizing import MODELS
 from pagedkv.workload import WORKLOADS
 
-MODULES = (address, arena_playground, blocks, fragmentation, kv_size, reservation, sharing, watermark)
+MODULES = (address, arena_playground, blocks, fragmentation, kv_size, online, reading, reservation, sharing, watermark)
 EXPLORERS = {module.__name__.rsplit(".", 1)[-1]: module for module in MODULES}
 # For each widget: settings at the ends of its controls, where pictures break.
 SETTINGS = {
@@ -48,6 +60,12 @@ SETTINGS = {
         {"model": model, "num_tokens": tokens, "batch": batch, "dtype_bytes": size}
         for model in MODELS
         for tokens, batch, size in ((1, 1, 1), (2048, 7, 2), (131_072, 256, 4))
+    ],
+    "online": [
+        {"step": step, "jump": jump, "place": place} for step, jump, place in itertools.product(range(4), (0.0, 6.0), range(4))
+    ],
+    "reading": [
+        {"position": position, "block_size": size} for position, size in itertools.product((0, 15, 16, 37, 49), (8, 16, 32))
     ],
     "reservation": [
         {"prompt": prompt, "output": output, "percent": percent}
