@@ -6,7 +6,7 @@ ROOT = $(if $(filter 0,$(shell id -u)),--allow-root)
 .PHONY: lab test notebooks figures bench browser lint teach handout
 
 lab: .venv/ready                ## open JupyterLab on the first lesson; without a browser, the address is printed
-	$(BIN)/jupyter lab $(ROOT) notebooks/1_start_here.ipynb
+	$(BIN)/jupyter lab $(ROOT) --LabApp.default_url=/lab/tree/notebooks/1_start_here.ipynb
 
 test: .venv/ready               ## unit and property tests, timings by themselves, then every notebook compared with what is stored
 	CI=1 $(BIN)/pytest -n 2 --dist loadfile -m "not browser and not speed"
