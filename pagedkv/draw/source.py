@@ -66,4 +66,4 @@ def show_changes(old: str, new: str) -> None:
 
     rows = "".join(f'<div style="background:{MARKS.get(line[0], style.BACKGROUND)}">{escape(line)}</div>' for line in changes(old, new))
     look = f"background:{style.BACKGROUND};color:{style.INK};padding:8px;overflow-x:auto;white-space:pre;line-height:1.35"
-    display(HTML(f'<pre style="{look}">{rows}</pre>'))
+    display(HTML(f'<pre style="{look}"><div style="display:inline-block;min-width:100%">{rows}</div></pre>'))
