@@ -51,6 +51,14 @@ def test_only_the_tables_named_are_there_and_the_address_stays(device):
     assert mirror.update({1: b}).data_ptr() == address
 
 
+def test_another_table_at_the_same_version_is_sent():
+    pool, mirror = BlockPool(8, 4), DeviceBlockTables(1, 3)
+    a, b = grown(pool, 5), grown(pool, 5)
+    assert a.version == b.version
+    mirror.update({0: a})
+    assert rows(mirror.update({0: b})) == [[2, 3, -1]]
+
+
 def test_old_columns_that_change_are_sent_again():
     pool = BlockPool(16, 4)
     mirror, second = DeviceBlockTables(2, 4), DeviceBlockTables(2, 4)
