@@ -1,9 +1,9 @@
 """The torch backend: paged attention for a whole ragged batch in a few large tensor operations, fast on a CPU.
 
-The work is cut into items of equal size, a tile of queries against a chunk of keys, however long each sequence is; as
-many items run at once as fit in the caches. Each ends as a partial softmax, and the partials of a tile are merged:
-split-KV, as in the Triton kernel. Keys are gathered by position, and a position past the last visible one reads that one
-instead, so what lies in unused slots never matters.
+The work is cut into items of equal size, a tile of queries against a chunk of keys, however long each sequence is; as many
+run at once as fit in a slab. Each ends as a partial softmax, and the partials of a tile are merged: split-KV, as in the
+Triton kernel. Keys are gathered by position, and a position past the last visible one reads that one instead, so what lies in
+unused slots never matters.
 """
 # ruff: noqa: E741 (l is the papers' name)
 
@@ -15,7 +15,7 @@ import torch
 from pagedkv.attention.online_softmax import SoftmaxState
 
 CHUNK = 256  # keys per item at most, tokens
-TILE = 64  # queries per item at most, tokens
+TILES = (1, 8, 64)  # queries per item: the smallest that holds all of a sequence's, else the largest
 SLAB_BYTES = 8 << 20  # K, V and scores of the items that run at once
 
 
@@ -41,11 +41,12 @@ def decode(q, k_cache, v_cache, block_tables, seq_lens, *, max_seq_len, window, 
 
 @torch.no_grad()
 def prefill(q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, *, max_seq_len, **options):
-    """Any number of queries per sequence, its last tokens; single ones are not padded to a tile."""
+    """Any number of queries per sequence, its last tokens; a few are not padded to the size of many."""
     first = query_start_loc.long()
     num_queries = first.diff()
-    for size, chosen in ((1, num_queries == 1), (TILE, num_queries > 1)):
-        tiles = torch.where(chosen, (num_queries + size - 1) // size, 0)  # of each sequence
+    choice = torch.bucketize(num_queries, torch.tensor(TILES[:-1], device=q.device))
+    for number, size in enumerate(TILES):
+        tiles = torch.where(choice == number, (num_queries + size - 1) // size, 0)  # of each sequence
         sequence = torch.repeat_interleave(tiles)
         done = size * (torch.arange(len(sequence), device=q.device) - (tiles.cumsum(0) - tiles)[sequence])  # queries before the tile
         count = (num_queries[sequence] - done).clamp(max=size)
