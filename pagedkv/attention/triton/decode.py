@@ -12,7 +12,16 @@ import triton.language as tl
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 from pagedkv.attention.triton import INTERPRETED
-from pagedkv.attention.triton.launch import Launcher, compute_dtype, decode_launch, dependent_launch, multiprocessors, tanh
+from pagedkv.attention.triton.launch import (
+    Launcher,
+    compute_dtype,
+    decode_launch,
+    dependent_launch,
+    multiprocessors,
+    no_parts,
+    power_of_2,
+    tanh,
+)
 
 LOG2_E = tl.constexpr(1.4426950408889634)
 PARTS = 32  # partial results that a merge holds at a time
@@ -39,7 +48,7 @@ def decode_kernel(
     num_splits, split_tokens, window, scale, v_scale, softcap, table_stride,
     q_token, q_head, q_dim, k_block, k_slot, k_head, k_dim, v_block, v_slot, v_head, v_dim, out_token, out_head, out_dim,
     GROUP: tl.constexpr, ROWS: tl.constexpr, DIM: tl.constexpr, LANES: tl.constexpr, BLOCK: tl.constexpr, TILE: tl.constexpr,
-    COMPUTE: tl.constexpr, WORDS: tl.constexpr, ASM: tl.constexpr, SOFTCAP: tl.constexpr, PDL: tl.constexpr,
+    SAME: tl.constexpr, COMPUTE: tl.constexpr, WORDS: tl.constexpr, ASM: tl.constexpr, SOFTCAP: tl.constexpr, PDL: tl.constexpr,
 ):  # fmt: skip
     """Grid (KV heads x slices of their query heads, splits, sequences). WORDS: caches of int16, two FP8 numbers each; DIM counts words."""
     SLICES: tl.constexpr = (GROUP + ROWS - 1) // ROWS
@@ -53,7 +62,7 @@ def decode_kernel(
     live = (in_group < GROUP)[:, None] & in_dim[None, :]
     if PDL:
         gdc_wait()
-        if part_ptr is not None:
+        if num_splits > 1:
             gdc_launch_dependents()  # the merge may take its place now; it waits for our results itself
     q_at = q_ptr + seq * q_token + heads[:, None] * q_head + PACK * dims[None, :] * q_dim
     q = tl.load(q_at, live, 0.0).to(COMPUTE)
@@ -77,8 +86,9 @@ def decode_kernel(
             acc_odd = tl.zeros([ROWS, LANES], tl.float32)
         for at in range(lo, hi, TILE):
             blocks, offsets = block_ids.to(tl.int64)[:, None], (tl.minimum(at + cols, hi - 1) % BLOCK).to(tl.int64)[:, None]
-            k_at = k_ptr + blocks * k_block + offsets * k_slot + dims[None, :] * k_dim
-            v_at = v_ptr + blocks * v_block + offsets * v_slot + dims[None, :] * v_dim
+            k_row = blocks * k_block + offsets * k_slot
+            v_row = k_row if SAME else blocks * v_block + offsets * v_slot
+            k_at, v_at = k_ptr + k_row + dims[None, :] * k_dim, v_ptr + v_row + dims[None, :] * v_dim
             k = tl.load(k_at) if DIM == LANES else tl.load(k_at, in_dim[None, :], 0)
             if WORDS:
                 k, k_odd = _two_e4m3(k, ASM)
@@ -112,7 +122,7 @@ def decode_kernel(
                 tl.store(out_at + out_dim, (acc_odd * (v_scale / norm)[:, None]).to(out_ptr.dtype.element_ty), live)
             if lse_ptr is not None:
                 tl.store(lse_ptr + seq * num_heads + heads, log2_sum / LOG2_E, in_group < GROUP)
-        elif part_ptr is not None:
+        else:
             part = (seq * num_splits + split) * num_heads + heads
             part_at = part_ptr + part[:, None] * (PACK * DIM) + PACK * dims[None, :]
             tl.store(part_at, acc * (v_scale / norm)[:, None], live)
@@ -170,7 +180,7 @@ def decode(q, k_cache, v_cache, block_tables, seq_lens, *, max_seq_len, scale, w
         k_cache, v_cache = k_cache.view(torch.int16), v_cache.view(torch.int16)
     _, block_size, num_kv_heads, dim = k_cache.shape
     group = num_heads // num_kv_heads
-    rows, lanes = min(max(16, triton.next_power_of_2(group)), 64), max(16, triton.next_power_of_2(dim))
+    rows, lanes = min(max(16, power_of_2(group)), 64), max(16, power_of_2(dim))
     programs = num_kv_heads * -(-group // rows)
     longest = max(max_seq_len, 1)
     window = min(window or longest, longest)
@@ -179,22 +189,23 @@ def decode(q, k_cache, v_cache, block_tables, seq_lens, *, max_seq_len, scale, w
         lanes * k_cache.element_size(), programs, num_seqs, window, multiprocessors(device)
     )
     pdl = dependent_launch(device)
-    part = q.new_empty(num_seqs * num_splits * num_heads * (head_dim + 1), dtype=torch.float32) if num_splits > 1 else None
-    score_scale = scale * (k_scale or 1.0)
+    part = q.new_empty(num_seqs * num_splits * num_heads * (head_dim + 1), dtype=torch.float32) if num_splits > 1 else no_parts(device)
+    scale *= k_scale or 1.0
     numbers = (
-        num_splits, split_tokens, window, score_scale / softcap if softcap else score_scale * LOG2_E.value, v_scale or 1.0,
+        num_splits, split_tokens, window, scale / softcap if softcap else scale * LOG2_E.value, v_scale or 1.0,
         (softcap or 0.0) * LOG2_E.value, block_tables.stride(0),
     )  # fmt: skip
+    k_strides, v_strides, out_strides = k_cache.stride(), v_cache.stride(), out.stride()
     launch_decode(
         device, (programs, num_splits, num_seqs), (q, k_cache, v_cache, block_tables, seq_lens, out, lse, part), numbers,
-        (*q.stride(), *k_cache.stride(), *v_cache.stride(), *out.stride()),
-        (group, rows, dim, lanes, block_size, tile, compute, words, not INTERPRETED, softcap is not None, pdl),
-        num_warps=4, num_stages=stages, launch_pdl=pdl,
+        (*q.stride(), *k_strides, *v_strides, *out_strides),
+        (group, rows, dim, lanes, block_size, tile, k_strides == v_strides, compute, words, not INTERPRETED, softcap is not None, pdl),
+        (q.dtype, k_cache.dtype, lse is None), num_warps=4, num_stages=stages, launch_pdl=pdl,
     )  # fmt: skip
-    if part is not None:
+    if num_splits > 1:
         launch_merge(
-            device, (num_heads, num_seqs, 1), (part, seq_lens, out, lse), (num_splits, split_tokens, window), out.stride(),
-            (head_dim, triton.next_power_of_2(head_dim), PARTS, pdl), num_warps=1, num_stages=1, launch_pdl=pdl,
+            device, (num_heads, num_seqs, 1), (part, seq_lens, out, lse), (num_splits, split_tokens, window), out_strides,
+            (head_dim, power_of_2(head_dim), PARTS, pdl), (q.dtype, lse is None), num_warps=1, num_stages=1, launch_pdl=pdl,
         )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ import torch
 import triton
 import triton.language as tl
 
-from pagedkv.attention.triton.launch import compute_dtype
+from pagedkv.attention.triton.launch import compute_dtype, power_of_2
 
 LOG2_E = 1.4426950408889634
 TILE = 64  # tokens, rungs 1 and 2
@@ -129,7 +129,7 @@ def rung2(q, k_cache, v_cache, block_tables, seq_lens):
     """Like `rung0`."""
     out, heads, arguments, constants = _prepare(q, k_cache, v_cache, block_tables, seq_lens)
     group = constants["GROUP"]
-    constants.update(ROWS=max(16, triton.next_power_of_2(group)), TILE=TILE, COMPUTE=compute_dtype(q, k_cache))
+    constants.update(ROWS=max(16, power_of_2(group)), TILE=TILE, COMPUTE=compute_dtype(q, k_cache))
     rung2_kernel[(heads // group, q.shape[0])](*arguments, **constants)
     return out
 
@@ -143,5 +143,5 @@ def _prepare(q, k_cache, v_cache, block_tables, seq_lens):
     out = torch.empty_like(q)
     scale = head_dim**-0.5 * LOG2_E
     arguments = (q, k_cache, v_cache, block_tables, seq_lens, out, scale, block_tables.stride(0), num_heads, num_kv_heads)
-    constants = dict(GROUP=num_heads // num_kv_heads, DIM=head_dim, LANES=triton.next_power_of_2(head_dim), BLOCK=block_size)
+    constants = dict(GROUP=num_heads // num_kv_heads, DIM=head_dim, LANES=power_of_2(head_dim), BLOCK=block_size)
     return out, num_heads, arguments, constants

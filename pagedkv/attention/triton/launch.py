@@ -27,23 +27,24 @@ class DecodeLaunch(NamedTuple):
 def decode_launch(row_bytes: int, programs: int, num_seqs: int, longest: int, multiprocessors: int) -> DecodeLaunch:
     """Settings for `num_seqs` sequences of up to `longest` tokens, each served by `programs` programs per split; a K row takes `row_bytes`.
 
-    A multiprocessor holds five shallow programs or three deep ones. Enough sequences that are not long fill the GPU as they are. Otherwise
-    a single one, or a few short ones, are cut evenly into two deep programs per multiprocessor; and where lengths may differ much, into
-    many small pieces.
+    A multiprocessor holds five shallow programs or three deep ones. Enough sequences that are not long fill the GPU as they are: shallow if
+    all run at once, else deep. Fewer are cut evenly, into two deep programs per multiprocessor, if there is only one or they are short; but
+    into five shallow ones and small pieces where lengths may differ much.
     """
     units = num_seqs * programs
-    even = 2 * multiprocessors // units
-    deep = False
+    even, many = 2 * multiprocessors // units, 5 * multiprocessors // units
     if units >= 3 * multiprocessors:
-        split_tokens = longest if longest <= 2048 else 1024
+        deep = many == 0 or longest > 2048
+        split_tokens = 1024 if longest > 2048 else longest
     elif even >= 2 and (num_seqs == 1 or longest <= 4096):
-        split_tokens = -(-longest // even)
         deep = longest > 128
+        split_tokens = -(-longest // even)
     else:
-        split_tokens = min(max(longest // 8, 256), 1024)
+        deep = False
+        split_tokens = max(256, min(1024, longest // 4, longest // many))
     split_tokens = -(-split_tokens // 128) * 128
     tile = max(16, min(64, 16384 // row_bytes))
-    return DecodeLaunch(tile, 2 + deep + (row_bytes <= 128), split_tokens, -(-longest // split_tokens))
+    return DecodeLaunch(tile, 3 if deep or row_bytes <= 128 else 2, split_tokens, -(-longest // split_tokens))
 
 
 class PrefillLaunch(NamedTuple):
@@ -54,11 +55,14 @@ class PrefillLaunch(NamedTuple):
     max_registers: int | None
 
 
-def prefill_launch(row_bytes: int) -> PrefillLaunch:
-    """Settings for K rows of `row_bytes`. Two programs share a multiprocessor: while one computes its softmax, the other multiplies."""
-    if row_bytes <= 256:
-        return PrefillLaunch(128, 64, 8, 2, 128)
-    return PrefillLaunch(64, 32, 4, 2, None) if row_bytes == 512 else PrefillLaunch(32, 16, 4, 2, None)
+def prefill_launch(lanes: int, dtype_bytes: int) -> PrefillLaunch:
+    """Settings for q of `dtype_bytes` a number and rows of `lanes`.
+
+    The registers are rationed so that two programs share a multiprocessor: while one computes its softmax, the other multiplies.
+    """
+    if dtype_bytes == 4:  # no tensor cores
+        return PrefillLaunch(32, 16, 4, 2, None)
+    return PrefillLaunch(128, 64, 8, 2, 128) if lanes <= 128 else PrefillLaunch(64, 32, 4, 2, None)
 
 
 def compute_dtype(q, cache):
@@ -75,10 +79,21 @@ def tanh(x):
     return tl.where(x < 0, e - 1, 1 - e) / (1 + e)
 
 
+def power_of_2(n: int) -> int:
+    """The next one, n itself included (Triton's own function for this takes microseconds)."""
+    return 1 << (n - 1).bit_length()
+
+
 @cache
 def multiprocessors(device: int) -> int:
     """Of that CUDA device; -1 is the CPU, where the interpreter walks the paths of a large GPU."""
     return 132 if device < 0 else torch.cuda.get_device_properties(device).multi_processor_count
+
+
+@cache
+def no_parts(device: int) -> torch.Tensor:
+    """Stands where partial results would, so that a call without them runs the same variant."""
+    return torch.empty(1, device="cpu" if device < 0 else f"cuda:{device}")
 
 
 @cache
@@ -88,28 +103,27 @@ def dependent_launch(device: int) -> bool:
 
 
 class Launcher:
-    """Launches one kernel; its arguments are, in this order, tensors, numbers (those in do_not_specialize), strides, constants.
+    """Launches one kernel; its arguments are, in this order, tensors, numbers (those in do_not_specialize), strides and constants.
 
     To find the compiled variant, Triton's binder looks at every argument, which takes longer than the launch. Here a variant is remembered
-    under all that it depends on, and is launched directly the next time.
+    under all that it depends on, and is launched directly the next time. `dtypes` tells the tensors' types apart, and which are None.
     """
 
     def __init__(self, kernel):
         self.kernel, self.compiled = kernel, {}
 
-    def __call__(self, device, grid, tensors, numbers, strides, constants, **options):
+    def __call__(self, device, grid, tensors, numbers, strides, constants, dtypes, **options):
         if device >= 0 and device != torch.cuda.current_device():
             with torch.cuda.device(device):
-                return self(device, grid, tensors, numbers, strides, constants, **options)
-        addresses, dtypes = 0, []
+                return self(device, grid, tensors, numbers, strides, constants, dtypes, **options)
+        addresses = 0
         for tensor in tensors:
-            addresses |= 0 if tensor is None else tensor.data_ptr()
-            dtypes.append(None if tensor is None else tensor.dtype)
+            if tensor is not None:
+                addresses |= tensor.data_ptr()
         aligned = addresses % 16 == 0
-        key = (device, aligned, *dtypes, *strides, *constants, *options.values())
-        arguments = (*tensors, *numbers, *strides, *constants)
+        key = (device, aligned, dtypes, strides, constants, *options.values())
         compiled = self.compiled.get(key)
         if compiled and aligned:
-            compiled[grid](*arguments)
+            compiled[grid](*tensors, *numbers, *strides, *constants)
         else:  # which tensors are unaligned is left to the binder
-            self.compiled[key] = self.kernel[grid](*arguments, **options)
+            self.compiled[key] = self.kernel[grid](*tensors, *numbers, *strides, *constants, **options)

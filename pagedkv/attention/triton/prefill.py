@@ -8,7 +8,7 @@ whole, without a mask, then those on the diagonal.
 import triton
 import triton.language as tl
 
-from pagedkv.attention.triton.launch import Launcher, compute_dtype, prefill_launch, tanh
+from pagedkv.attention.triton.launch import Launcher, compute_dtype, power_of_2, prefill_launch, tanh
 
 LOG2_E = tl.constexpr(1.4426950408889634)
 
@@ -32,8 +32,8 @@ def _find_rows(query_start_loc, num_seqs, tile, POSITIONS: tl.constexpr, SCAN: t
 @triton.jit
 def _attend(
     m, norm, acc, q, lo, hi, positions, k_ptr, v_ptr, table, window, scale, softcap, k_block, k_slot, k_dim, v_block, v_slot, v_dim,
-    DIM: tl.constexpr, LANES: tl.constexpr, BLOCK: tl.constexpr, TILE: tl.constexpr, COMPUTE: tl.constexpr, SOFTCAP: tl.constexpr,
-    MASKED: tl.constexpr,
+    DIM: tl.constexpr, LANES: tl.constexpr, BLOCK: tl.constexpr, TILE: tl.constexpr, SAME: tl.constexpr, COMPUTE: tl.constexpr,
+    SOFTCAP: tl.constexpr, MASKED: tl.constexpr,
 ):  # fmt: skip
     """Online softmax of the rows of `q`, at `positions`, over the keys lo <= position < hi."""
     dims, cols = tl.arange(0, LANES), tl.arange(0, TILE)
@@ -41,8 +41,9 @@ def _attend(
     block_ids = tl.load(table + pos // BLOCK, pos >= lo, 0)
     for at in range(lo, hi, TILE):
         blocks, offsets = block_ids.to(tl.int64)[:, None], (tl.minimum(at + cols, hi - 1) % BLOCK).to(tl.int64)[:, None]
-        k_at = k_ptr + blocks * k_block + offsets * k_slot + dims[None, :] * k_dim
-        v_at = v_ptr + blocks * v_block + offsets * v_slot + dims[None, :] * v_dim
+        k_row = blocks * k_block + offsets * k_slot
+        v_row = k_row if SAME else blocks * v_block + offsets * v_slot
+        k_at, v_at = k_ptr + k_row + dims[None, :] * k_dim, v_ptr + v_row + dims[None, :] * v_dim
         k = (tl.load(k_at) if DIM == LANES else tl.load(k_at, (dims < DIM)[None, :], 0.0)).to(COMPUTE)
         s = tl.dot(q, tl.trans(k), input_precision="ieee")
         if SOFTCAP:
@@ -73,7 +74,7 @@ def prefill_kernel(
     num_seqs, window, scale, v_scale, softcap, table_stride,
     q_token, q_head, q_dim, k_block, k_slot, k_head, k_dim, v_block, v_slot, v_head, v_dim, out_token, out_head, out_dim,
     GROUP: tl.constexpr, HEADS: tl.constexpr, ROWS: tl.constexpr, DIM: tl.constexpr, LANES: tl.constexpr, BLOCK: tl.constexpr,
-    TILE: tl.constexpr, SCAN: tl.constexpr, COMPUTE: tl.constexpr, SOFTCAP: tl.constexpr,
+    TILE: tl.constexpr, SCAN: tl.constexpr, SAME: tl.constexpr, COMPUTE: tl.constexpr, SOFTCAP: tl.constexpr,
 ):  # fmt: skip
     """Grid (KV heads x slices of their query heads, an upper bound of the row tiles): the last rows, which see most, start first."""
     POSITIONS: tl.constexpr = ROWS // HEADS
@@ -106,9 +107,9 @@ def prefill_kernel(
         v_ptr += kv_head.to(tl.int64) * v_head
         table = block_tables + seq.to(tl.int64) * table_stride
         m, norm, acc = _attend(m, norm, acc, q, lo, whole, positions, k_ptr, v_ptr, table, window, scale, softcap, k_block, k_slot, k_dim,
-                               v_block, v_slot, v_dim, DIM, LANES, BLOCK, TILE, COMPUTE, SOFTCAP, MASKED=False)  # fmt: skip
+                               v_block, v_slot, v_dim, DIM, LANES, BLOCK, TILE, SAME, COMPUTE, SOFTCAP, MASKED=False)  # fmt: skip
         m, norm, acc = _attend(m, norm, acc, q, whole, hi, positions, k_ptr, v_ptr, table, window, scale, softcap, k_block, k_slot, k_dim,
-                               v_block, v_slot, v_dim, DIM, LANES, BLOCK, TILE, COMPUTE, SOFTCAP, MASKED=True)  # fmt: skip
+                               v_block, v_slot, v_dim, DIM, LANES, BLOCK, TILE, SAME, COMPUTE, SOFTCAP, MASKED=True)  # fmt: skip
         norm = tl.where(norm > 0, norm, 1.0)  # a row that saw nothing: m is -inf, acc 0
         result = (acc / norm[:, None] * v_scale).to(out_ptr.dtype.element_ty)
         tl.store(out_ptr + token[:, None] * out_token + head[:, None] * out_head + dims[None, :] * out_dim, result, live)
@@ -131,8 +132,8 @@ def prefill(
         return
     _, block_size, num_kv_heads, _ = k_cache.shape
     num_seqs, group = seq_lens.shape[0], num_heads // num_kv_heads
-    lanes = triton.next_power_of_2(head_dim)
-    rows, tile, warps, stages, max_registers = prefill_launch(lanes * q.element_size())
+    lanes = power_of_2(head_dim)
+    rows, tile, warps, stages, max_registers = prefill_launch(lanes, q.element_size())
     heads = min(group, rows)
     scale *= k_scale or 1.0
     if scale < 0:
@@ -147,6 +148,7 @@ def prefill(
         q.get_device(), (num_kv_heads * -(-group // heads), num_tokens // (rows // heads) + num_seqs, 1),
         (q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, out, lse), numbers,
         (*q.stride(), *k_cache.stride(), *v_cache.stride(), *out.stride()),
-        (group, heads, rows, head_dim, lanes, block_size, tile, 256, compute_dtype(q, k_cache), softcap is not None),
-        num_warps=warps, num_stages=stages, maxnreg=max_registers,
+        (group, heads, rows, head_dim, lanes, block_size, tile, 256, k_cache.stride() == v_cache.stride(), compute_dtype(q, k_cache),
+         softcap is not None),
+        (q.dtype, k_cache.dtype, lse is None), num_warps=warps, num_stages=stages, maxnreg=max_registers,
     )  # fmt: skip

@@ -4,7 +4,7 @@ import triton
 import triton.language as tl
 
 from pagedkv.attention.triton import INTERPRETED
-from pagedkv.attention.triton.launch import Launcher, compute_dtype
+from pagedkv.attention.triton.launch import Launcher, compute_dtype, power_of_2
 
 FP8_MAX = tl.constexpr(448.0)  # the largest float8_e4m3
 
@@ -51,11 +51,12 @@ def write(k, v, k_cache, v_cache, slot_mapping, *, k_scale, v_scale):
     num_tokens, num_kv_heads, head_dim = k.shape
     if num_tokens == 0:
         return
-    lanes = min(triton.next_power_of_2(num_kv_heads * head_dim), 1024)
+    lanes = min(power_of_2(num_kv_heads * head_dim), 1024)
     fp8 = k_cache.element_size() == 1
     launch_write(
         k.get_device(), (num_tokens, -(-num_kv_heads * head_dim // lanes), 1),
         (k, v, k_cache, v_cache, slot_mapping), (k_scale or 1.0, v_scale or 1.0),
         (*k.stride(), *v.stride(), *k_cache.stride(), *v_cache.stride()),
-        (num_kv_heads, head_dim, k_cache.shape[1], lanes, compute_dtype(k, k), fp8, INTERPRETED), num_warps=4, num_stages=1,
+        (num_kv_heads, head_dim, k_cache.shape[1], lanes, compute_dtype(k, k), fp8, INTERPRETED), (k.dtype, k_cache.dtype),
+        num_warps=4, num_stages=1,
     )  # fmt: skip

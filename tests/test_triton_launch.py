@@ -1,0 +1,141 @@
+"""How the Triton kernels are launched: few variants, no waiting, any stream, and replays of a captured graph with other lengths."""
+
+from functools import partial
+from importlib.util import find_spec
+
+import pytest
+
+torch = pytest.importorskip("torch")
+if find_spec("triton") is None:
+    pytest.skip("needs Triton", allow_module_level=True)
+
+from attention_reference import random_batch  # noqa: E402
+
+from pagedkv.attention.paged import paged_attention, write_kv  # noqa: E402
+from pagedkv.attention.triton import decode, launch, prefill, write  # noqa: E402
+
+attend = partial(paged_attention, backend="triton")
+BATCHES = (*range(1, 258, 16), 2, 3, 7, 257)
+LENGTHS = (1, 2, 63, 64, 129, 500, 1024, 1025, 2048, 2049, 4095, 4096)
+
+
+class Recorder:
+    """Stands for a kernel: remembers each launch and runs nothing."""
+
+    def __init__(self):
+        self.grids = []
+
+    def __getitem__(self, grid):
+        self.grids.append(grid)
+        return lambda *arguments, **options: self
+
+
+def launchers():
+    return [decode.launch_decode, decode.launch_merge, prefill.launch_prefill, write.launch_write]
+
+
+def test_few_variants_serve_every_batch_and_length(monkeypatch):
+    for one in launchers():
+        monkeypatch.setattr(one, "kernel", Recorder())
+        monkeypatch.setattr(one, "compiled", {})
+    k_cache = torch.zeros(1, 16, 8, 128, dtype=torch.bfloat16)
+    options = dict(scale=1.0, window=None, softcap=None, k_scale=None, v_scale=None, lse=None)
+    for batch in BATCHES:
+        q = torch.zeros(batch, 32, 128, dtype=torch.bfloat16)
+        for longest in LENGTHS:
+            tables, lens = torch.zeros(batch, -(-longest // 16), dtype=torch.int32), torch.zeros(batch, dtype=torch.int32)
+            decode.decode(q, k_cache, k_cache, tables, lens, max_seq_len=longest, out=q, **options)
+            starts = torch.zeros(batch + 1, dtype=torch.int32)
+            prefill.prefill(q, k_cache, k_cache, tables, lens, starts, max_seq_len=longest, out=q, **options)
+        write.write(q[:, :8], q[:, :8], k_cache, k_cache, torch.zeros(batch, dtype=torch.int64), k_scale=None, v_scale=None)
+    counts = [len(one.compiled) for one in launchers()]
+    assert counts[0] + counts[1] <= 4
+    assert counts[2:] == [1, 1]
+
+
+@pytest.mark.parametrize("num_seqs", [1, 5, 64, 1000])
+@pytest.mark.parametrize("longest", [1, 128, 129, 4096, 100_000])
+@pytest.mark.parametrize("row_bytes", [32, 128, 256, 1024])
+def test_the_splits_of_a_sequence_cover_it(num_seqs, longest, row_bytes):
+    tile, stages, split_tokens, num_splits = launch.decode_launch(row_bytes, 8, num_seqs, longest, 132)
+    assert split_tokens % tile == 0 and tile * row_bytes <= 16384
+    assert (num_splits - 1) * split_tokens < longest <= num_splits * split_tokens
+    assert 2 <= stages <= 3
+
+
+@pytest.mark.gpu
+def test_a_graph_replays_with_other_lengths_and_tables():
+    full = random_batch([900, 700, 300, 1], heads=(8, 2), head_dim=64, dtype=torch.float32, poison=0.0).to("cuda")
+    for one in (full.q, full.k_cache, full.v_cache):
+        one.normal_()
+    stream = torch.cuda.Stream()
+    run = partial(attend, full.q, full.k_cache, full.v_cache, full.block_tables, full.seq_lens, max_seq_len=900)
+    with torch.cuda.stream(stream):
+        run()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        out = run()
+    for lengths in ([900, 700, 300, 1], [5, 0, 299, 1], [64, 65, 1, 0], [0, 0, 0, 0]):
+        full.seq_lens.copy_(torch.tensor(lengths))
+        full.block_tables[0, :56] = full.block_tables[0, :56].roll(1)
+        graph.replay()
+        expected = paged_attention(full.q, full.k_cache, full.v_cache, full.block_tables, full.seq_lens, backend="torch")
+        torch.testing.assert_close(out, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.gpu
+def test_a_call_runs_on_the_current_stream_and_does_not_wait():
+    batch = random_batch([900, 70], heads=(8, 2), head_dim=64, dtype=torch.float32).to("cuda")
+    expected = batch.run(attend)
+    stream = torch.cuda.Stream()
+    q = torch.zeros_like(batch.q)
+    torch.cuda.synchronize()
+    with torch.cuda.stream(stream):
+        torch.cuda._sleep(200_000_000)  # the queries arrive late, on this stream only
+        q.copy_(batch.q)
+        torch.cuda.set_sync_debug_mode("error")
+        out = attend(q, batch.k_cache, batch.v_cache, batch.block_tables, batch.seq_lens)
+        torch.cuda.set_sync_debug_mode("default")
+        assert not stream.query()
+    stream.synchronize()
+    torch.testing.assert_close(out, expected, rtol=0, atol=0)
+
+
+@pytest.mark.gpu
+def test_addresses_beyond_2_to_the_31():
+    if torch.cuda.mem_get_info()[0] < 24 << 30:
+        pytest.skip("needs 24 GB of free GPU memory")
+    num_blocks = 2**31 // (16 * 8 * 128) + 8  # elements in each pool: a little over 2^31
+    k_cache, v_cache = (torch.zeros(num_blocks, 16, 8, 128, dtype=torch.float16, device="cuda") for _ in range(2))
+    blocks = torch.tensor([num_blocks - 1, 0, num_blocks - 3], device="cuda")
+    slots = (blocks[:, None] * 16 + torch.arange(16, device="cuda")).flatten()[:40]
+    k, v = (torch.randn(40, 8, 128, dtype=torch.float16, device="cuda") for _ in range(2))
+    write_kv(k, v, k_cache, v_cache, slots, backend="triton")
+    assert torch.equal(k_cache.flatten(0, 1)[slots], k) and torch.equal(v_cache.flatten(0, 1)[slots], v)
+    q = torch.randn(40, 32, 128, dtype=torch.float16, device="cuda")
+    tables, lens = blocks.int()[None], torch.tensor([40], dtype=torch.int32, device="cuda")
+    small = (k_cache[blocks].contiguous(), v_cache[blocks].contiguous(), torch.arange(3, dtype=torch.int32, device="cuda")[None], lens)
+    starts = torch.tensor([0, 40], dtype=torch.int32, device="cuda")
+    assert torch.equal(attend(q[-1:], k_cache, v_cache, tables, lens), attend(q[-1:], *small))
+    assert torch.equal(attend(q, k_cache, v_cache, tables, lens, query_start_loc=starts), attend(q, *small, query_start_loc=starts))
+
+
+@pytest.mark.gpu
+def test_a_decode_step_compiles_whole_and_the_operators_pass_opcheck():
+    batch = random_batch([300, 40], heads=(8, 2), head_dim=64, dtype=torch.float32, poison=0.0).to("cuda")
+    slots = torch.tensor([5, 40], device="cuda")
+    new = torch.randn(2, 2, 64, device="cuda")
+
+    def step(q, k_cache, v_cache):
+        write_kv(new, 2 * new, k_cache, v_cache, slots, backend="triton")
+        out, lse = attend(q * 2, k_cache, v_cache, batch.block_tables, batch.seq_lens, return_lse=True)
+        return out + 1, lse
+
+    eager_caches, compiled_caches = [(batch.k_cache.clone(), batch.v_cache.clone()) for _ in range(2)]
+    expected = step(batch.q, *eager_caches)
+    torch.testing.assert_close(torch.compile(step, fullgraph=True)(batch.q, *compiled_caches), expected)
+    torch.testing.assert_close(compiled_caches, eager_caches)
+    rest = (None, None, None, None, None, None, None, True, "triton", False)
+    torch.library.opcheck(torch.ops.pagedkv.paged_attention, (batch.q, *eager_caches, batch.block_tables, batch.seq_lens, *rest))
+    torch.library.opcheck(torch.ops.pagedkv.write_kv, (new, new, *eager_caches, slots, None, None, "triton"))
