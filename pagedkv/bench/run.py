@@ -44,6 +44,8 @@ def measure_case(case: Case, implementations: dict[str, Callable], device: torch
         if distance > WRONG:
             failed[name] = f"wrong: {distance:.1e} from float64"
             continue
+        if not results:  # the float64 answer has just lowered the card's clocks, and whoever comes first would pay for it
+            measure(call, data.copies, device, runs, host=False)
         timing = measure(call, data.copies, device, runs, host=name.startswith(HOST_TIMED))
         results[name] = timing.asdict() | {"error": distance} | _rates(case, timing, record.get("ceiling_us"))
     return record | {"results": results, "left_out": left_out, "failed": failed, "seconds": time.perf_counter() - started}
