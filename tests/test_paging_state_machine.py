@@ -50,7 +50,7 @@ FAULTS = {
         "a freed table keeps its first block": ("reversed(self._live())", "self._live()[:0:-1]"),
     },
     "prefix_cache": {
-        "the whole prompt may be matched": ("token_ids[:-1]", "token_ids"),
+        "the whole prompt may be matched": ("[:-1], self._pool", ", self._pool"),
         "a hash without the blocks before": ("blake2b(parent + content,", "blake2b(content,"),
         "a match takes no references": ("self._pool.share(blocks)", "pass"),
         "a lost block stays findable": ("del self._by_name[self._by_block.pop(block_id).name]", "self._by_block.pop(block_id)"),
