@@ -211,7 +211,7 @@ EXERCISES = [
         (
             _append_part("inside the last block", [([5], 1, 1, FREE, 4), ([5, 8], 5, 3, FREE, 4), ([5], 10, 4, FREE, 16)]),
             _append_part("at the boundary", [([], 0, 1, FREE, 4), ([5], 4, 1, FREE, 4), ([5], 3, 2, FREE, 4), ([5], 14, 4, FREE, 16)]),
-            _append_part("several blocks at once", [([], 0, 9, FREE, 4), ([5], 2, 11, FREE, 4), ([], 0, 3, FREE, 1)]),
+            _append_part("several blocks at once", [([], 0, 9, FREE, 4), ([5], 2, 11, FREE[:3], 4), ([], 0, 3, FREE, 1)]),
             _append_part("nothing to append", [([], 0, 0, FREE, 4), ([5], 4, 0, FREE, 4)]),
             _append_part("too few blocks: raise and change nothing", [([5], 4, 9, [7, 3], 4), ([], 0, 5, [7], 4), ([5], 3, 2, [], 4)]),
         ),
