@@ -1,6 +1,6 @@
 """One sentence for every bad argument: its name, what it was, and what is allowed."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from math import inf, isfinite
 from numbers import Real
 from operator import index
@@ -36,6 +36,15 @@ def finite_number(name: str, value, minimum: float = -inf, maximum: float = inf,
     if not isfinite(number) or not minimum <= number <= maximum or (above and number == minimum):
         raise ValueError(f"{name} must be {allowed}, not {number}")
     return number
+
+
+def listed(name: str, values: Iterable, of: str) -> list:
+    """Return the iterable `values` as a list. Raises TypeError that says `of` what it must be."""
+    try:
+        values = iter(values)
+    except TypeError:
+        raise TypeError(f"{name} must be an iterable of {of}, not {values!r}") from None
+    return list(values)
 
 
 def one_of(name: str, value, allowed: Collection):

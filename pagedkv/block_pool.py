@@ -8,7 +8,9 @@ is left. Every operation costs O(1) per block, whatever the size of the pool.
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Container, Iterable
 
-from pagedkv.arguments import whole_number
+from pagedkv.arguments import listed, whole_number
+
+MAX_BLOCKS = 2**31 - 1  # a packed table holds int32
 
 
 class OutOfBlocks(RuntimeError):
@@ -27,7 +29,7 @@ class BlockPool:
     """
 
     def __init__(self, num_blocks: int, block_size: int = 16):
-        self.num_blocks = whole_number("num_blocks", num_blocks, 1)
+        self.num_blocks = whole_number("num_blocks", num_blocks, 1, MAX_BLOCKS)
         self.block_size = whole_number("block_size", block_size, 1)
         self._refs = [0] * self.num_blocks
         self._blank = list(range(self.num_blocks - 1, -1, -1))  # a stack: block 0 is handed out first
@@ -122,7 +124,8 @@ class BlockPool:
         if waiting:
             raise AssertionError(f"the free list names {sorted(waiting)}, which are no blocks of this pool")
         if owners is not None:
-            held = Counter(block_id for blocks in owners for block_id in blocks)
+            lists = [listed("owners", blocks, "lists of block ids") for blocks in listed("owners", owners, "lists of block ids")]
+            held = Counter(block_id for blocks in lists for block_id in blocks)
             for block_id, refs in enumerate(self._refs):
                 if refs != (found := held.pop(block_id, 0)):
                     raise AssertionError(f"block {block_id} has {refs} references and {found} owners")
@@ -141,10 +144,7 @@ class BlockPool:
     def _checked(self, ids: Iterable[int], revivable: Container[int] = ()) -> list[int]:
         """`ids` as a list: distinct blocks of this pool, each with a reference or among the `revivable`."""
         if type(ids) is not list:
-            try:
-                ids = list(ids)
-            except TypeError:
-                raise TypeError(f"ids must be an iterable of block ids, not {ids!r}") from None
+            ids = listed("ids", ids, "block ids")
         refs, num_blocks = self._refs, self.num_blocks
         for block_id in ids:
             if type(block_id) is not int or not 0 <= block_id < num_blocks:

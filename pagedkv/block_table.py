@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from pagedkv.arguments import whole_number
+from pagedkv.arguments import listed, whole_number
 from pagedkv.block_pool import BlockPool
 
 
@@ -37,7 +37,7 @@ class BlockTable:
     def __init__(self, pool: BlockPool, blocks: Iterable[int] = ()):
         if not isinstance(pool, BlockPool):
             raise TypeError(f"pool must be a BlockPool, not {pool!r}")
-        blocks = list(blocks)
+        blocks = [whole_number("blocks", block_id, 0, pool.num_blocks - 1) for block_id in listed("blocks", blocks, "block ids")]
         if not all(pool.ref_count(block_id) for block_id in blocks) or len(set(blocks)) != len(blocks):
             raise ValueError(f"blocks must be distinct allocated blocks, not {blocks}")
         self._pool = pool

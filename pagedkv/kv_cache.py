@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import torch
 
-from pagedkv.arguments import whole_number
+from pagedkv.arguments import listed, whole_number
 from pagedkv.sizing import KVShape
 
 
@@ -71,8 +71,11 @@ class PagedKVCache:
     def copy_blocks(self, pairs: Iterable[tuple[int, int]]) -> None:
         """Copy whole blocks in every layer, [(source, destination), ...], with the outcome of copying one pair after the other."""
         origin: dict[int, int] = {}
-        for source, destination in pairs:
-            source, destination = (whole_number("pairs", block_id, 0, self.num_blocks - 1) for block_id in (source, destination))
+        for pair in listed("pairs", pairs, "(source, destination)"):
+            pair = listed("pairs", pair, "(source, destination)")
+            if len(pair) != 2:
+                raise ValueError(f"pairs must be an iterable of (source, destination), not hold {pair!r}")
+            source, destination = (whole_number("pairs", block_id, 0, self.num_blocks - 1) for block_id in pair)
             origin[destination] = origin.get(source, source)
         if origin:
             destinations, sources = torch.tensor([list(origin), list(origin.values())], device=self.device)
@@ -81,8 +84,8 @@ class PagedKVCache:
     def _checked_slots(self, name: str, slots: torch.Tensor | list[int], minimum: int, validate: bool) -> torch.Tensor:
         """`slots` as an int64 tensor [num_tokens] on the cache's device."""
         if not isinstance(slots, torch.Tensor):
-            slots = torch.tensor([whole_number(name, slot, minimum, self.num_slots - 1) for slot in slots], dtype=torch.int64)
-            return slots.to(self.device)
+            slots = [whole_number(name, slot, minimum, self.num_slots - 1) for slot in listed(name, slots, "slots")]
+            return torch.tensor(slots, dtype=torch.int64).to(self.device)
         if slots.dtype != torch.int64:
             raise TypeError(f"{name} must be int64, not {slots.dtype}")
         if slots.dim() != 1:

@@ -6,7 +6,7 @@ never fit. `grow_all` grows every request held by many tokens at once, as far as
 
 from pagedkv.arena import Arena, BuddyArena, OutOfMemory
 from pagedkv.arguments import finite_number, whole_number
-from pagedkv.block_pool import OutOfBlocks
+from pagedkv.block_pool import MAX_BLOCKS, OutOfBlocks
 from pagedkv.workload import Request
 
 
@@ -30,6 +30,8 @@ class Policy:
         return 0
 
     def _check_new(self, request: Request) -> None:
+        if not isinstance(request, Request):
+            raise TypeError(f"request must be a Request, not {request!r}")
         if request.request_id in self.held:
             raise ValueError(f"request {request.request_id} is held already")
         if reason := self.refusal(request):
@@ -179,8 +181,8 @@ class Paged(Policy):
 
     def __init__(self, num_blocks: int, block_size: int = 16, watermark: float = 0.01):
         super().__init__()
-        self.num_blocks = whole_number("num_blocks", num_blocks, 1)
-        self.block_size = whole_number("block_size", block_size, 1)
+        self.num_blocks = whole_number("num_blocks", num_blocks, 1, MAX_BLOCKS)
+        self.block_size = whole_number("block_size", block_size, 1, MAX_BLOCKS)
         self.watermark_blocks = int(finite_number("watermark", watermark, 0, 1) * self.num_blocks)
         self.slots = self.num_blocks * self.block_size
         self.num_free = self.num_blocks

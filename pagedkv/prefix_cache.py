@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 
+from pagedkv.arguments import listed
 from pagedkv.block_pool import BlockPool
 
 
@@ -47,6 +48,8 @@ class PrefixCache:
     """
 
     def __init__(self, pool: BlockPool, salt: str | None = None):
+        if not isinstance(pool, BlockPool):
+            raise TypeError(f"pool must be a BlockPool, not {pool!r}")
         if salt is not None and not isinstance(salt, str):
             raise TypeError(f"salt must be a string or None, not {salt!r}")
         self._pool = pool
@@ -64,7 +67,7 @@ class PrefixCache:
         At least the last token is left to compute, since its output is what the caller waits for: a prompt of exactly two cached
         blocks matches one.
         """
-        blocks, parent = [], None
+        blocks, parent, token_ids = [], None, listed("token_ids", token_ids, "whole numbers")
         for name, content in hash_blocks(token_ids[:-1], self._pool.block_size, self._salt):
             parent = self._find(name, content, parent)
             if parent is None:
@@ -78,6 +81,7 @@ class PrefixCache:
 
         Where another block is known to hold the same content already, that one stays known and this one remains its owner's alone.
         """
+        blocks = listed("blocks", blocks, "block ids")
         names = list(hash_blocks(token_ids, self._pool.block_size, self._salt))
         if len(blocks) < len(names) or len(set(blocks)) != len(blocks):
             raise ValueError(f"blocks must be at least {len(names)} distinct blocks, one for every full block of tokens, not {blocks}")

@@ -21,7 +21,7 @@ from heapq import heappop, heappush
 from tqdm import tqdm
 
 from pagedkv.arena import MAX_SLOTS, OutOfMemory
-from pagedkv.arguments import finite_number, whole_number
+from pagedkv.arguments import finite_number, listed, whole_number
 from pagedkv.block_pool import OutOfBlocks
 from pagedkv.policies import Policy
 from pagedkv.timeline import Log, Stay, Timeline
@@ -36,7 +36,7 @@ def simulate(requests: Iterable[Request], policy: Policy, capacity: int, *, step
     A request that can never fit is refused when it arrives, with the reason in Timeline.refused; the others go on. Raises ValueError
     when that leaves none. It advances from event to event: `Policy.grow_all` says how many steps of mere growth lie ahead.
     """
-    requests = list(requests)
+    requests = listed("requests", requests, "Request objects")
     if not isinstance(policy, Policy):
         raise TypeError(f"policy must be a Policy, not {policy!r}")
     policy_slots = whole_number("policy.slots", policy.slots, 1)

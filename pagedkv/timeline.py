@@ -110,6 +110,11 @@ class Timeline:
         self.copied_tokens = at([point for point, _ in log.copies], [count for _, count in log.copies])
         self.waiting = np.cumsum(at(np.searchsorted(self.step, log.arrival_steps)) + self.preemptions - at(log.left_queue))
 
+    @property
+    def num_steps(self) -> int:
+        """Steps from the start to the end of the run, idle ones included."""
+        return int(self.step[-1] + self.duration[-1])
+
     def shares(self) -> dict[str, float]:
         """Mean share of `capacity` of each of the four parts over the steps at which a request waits, or over all at which one runs
         if none ever waits. They sum to 1."""
@@ -119,8 +124,7 @@ class Timeline:
 
     def snapshot(self, step: int) -> list[Piece]:
         """Who holds which slots at `step`, by address; what no piece covers is free. Blocks of a paged run are one piece each."""
-        num_steps = int(self.step[-1] + self.duration[-1])
-        point = int(np.searchsorted(self.step, whole_number("step", step, 0, num_steps - 1), "right")) - 1
+        point = int(np.searchsorted(self.step, whole_number("step", step, 0, self.num_steps - 1), "right")) - 1
         request_id, start, stop, tokens, final, place, size, asked = self._stays
         stays = np.flatnonzero((start <= point) & (point < stop))
         stored = tokens[stays] + point - start[stays]

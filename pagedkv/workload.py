@@ -4,6 +4,7 @@ Lengths come from tables of real traffic (lengths.json, with sources), drawn by 
 share, and the table says which length stands there. Or they come from a trace file that the learner has.
 """
 
+import csv
 import json
 import math
 from dataclasses import dataclass
@@ -31,10 +32,11 @@ class Request:
     output_tokens: int
 
     def __post_init__(self):
-        whole_number("request_id", self.request_id, 0, 2**63 - 1)
-        whole_number("prompt_tokens", self.prompt_tokens, 1, MAX_TOKENS)
-        whole_number("output_tokens", self.output_tokens, 0, MAX_TOKENS)
-        finite_number("arrival_s", self.arrival_s, 0, 1e9)
+        keep = partial(object.__setattr__, self)  # plain numbers: sums of a NumPy int32 would overflow
+        keep("request_id", whole_number("request_id", self.request_id, 0, 2**63 - 1))
+        keep("arrival_s", finite_number("arrival_s", self.arrival_s, 0, 1e9))
+        keep("prompt_tokens", whole_number("prompt_tokens", self.prompt_tokens, 1, MAX_TOKENS))
+        keep("output_tokens", whole_number("output_tokens", self.output_tokens, 0, MAX_TOKENS))
 
     @property
     def total_tokens(self) -> int:
@@ -86,7 +88,7 @@ def load_trace(path) -> list[Request]:
                 raise ValueError(f"the time goes back by {last_s - now_s:g} s; lines must be in time order")
             first_s = now_s if first_s is None else first_s
             requests.append(Request(len(requests), round(now_s - first_s, 6), prompt_tokens, output_tokens))
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, csv.Error) as error:
             raise ValueError(f"{path}, line {number}: {error}") from None
         last_s = now_s
     if not requests:
@@ -109,22 +111,28 @@ def _draw(rng: np.random.Generator, part: dict, n: int) -> np.ndarray:
 
 
 def _azure_columns(header: str) -> list[str]:
-    columns = [name.strip() for name in header.split(",")]
+    columns = _cells(header)
     for name in ("TIMESTAMP", "ContextTokens", "GeneratedTokens"):
-        if name not in columns:
-            raise ValueError(f"the header must name TIMESTAMP, ContextTokens and GeneratedTokens; {name} is missing")
+        if columns.count(name) != 1:
+            problem = f"stands there {columns.count(name)} times" if name in columns else "is missing"
+            raise ValueError(f"the header must name TIMESTAMP, ContextTokens and GeneratedTokens; {name} {problem}")
     return columns
 
 
+def _cells(line: str) -> list[str]:
+    return [cell.strip() for cell in next(csv.reader([line]))]
+
+
 def _azure(columns: list[str], line: str) -> tuple[float, int, int]:
-    cells = line.split(",")
+    cells = _cells(line)
     if len(cells) != len(columns):
         raise ValueError(f"{len(cells)} columns, the header has {len(columns)}")
-    row = {name: cell.strip() for name, cell in zip(columns, cells, strict=True)}
+    row = dict(zip(columns, cells, strict=True))
     for name in ("ContextTokens", "GeneratedTokens"):
         if not (row[name].isascii() and row[name].isdigit()):
             raise ValueError(f"{name} must be a whole number, not {row[name]!r}")
-    time = datetime.fromisoformat(row["TIMESTAMP"]).replace(tzinfo=UTC)  # without a zone the local clock's summer time would count
+    time = datetime.fromisoformat(row["TIMESTAMP"])
+    time = time if time.tzinfo else time.replace(tzinfo=UTC)  # without a zone the local clock's summer time would count
     return time.timestamp(), int(row["ContextTokens"]), int(row["GeneratedTokens"])
 
 
@@ -132,7 +140,7 @@ def _mooncake(line: str) -> tuple[float, int, int]:
     try:
         row = json.loads(line)
         time, prompt, output = row["timestamp"], row["input_length"], row["output_length"]
-    except (json.JSONDecodeError, TypeError):
+    except (json.JSONDecodeError, RecursionError, TypeError):
         raise ValueError(f"must be a JSON object, not {line[:60]!r}") from None
     except KeyError as error:
         raise ValueError(f"{error} is missing; a line must have timestamp, input_length and output_length") from None

@@ -5,7 +5,14 @@ import re
 import numpy as np
 import pytest
 
-from pagedkv.arguments import one_of, whole_number
+from pagedkv.arena import Arena
+from pagedkv.arguments import listed, one_of, whole_number
+from pagedkv.block_pool import BlockPool
+from pagedkv.block_table import BlockTable
+from pagedkv.policies import GrowByCopy, Oracle, Paged
+from pagedkv.prefix_cache import PrefixCache
+from pagedkv.simulator import simulate
+from pagedkv.workload import Request
 
 
 @pytest.mark.parametrize("value", [3, np.int64(3), np.uint8(3), np.array(3)])
@@ -32,3 +39,45 @@ def test_one_of_lists_what_is_allowed(value):
     assert one_of("fit", "first", ("first", "next")) == "first"
     with pytest.raises(ValueError, match=re.escape(f"fit must be one of 'first', 'next', not {value!r}")):
         one_of("fit", value, ("first", "next"))
+
+
+def test_an_iterable_of_any_kind_becomes_a_list_and_its_own_errors_stay():
+    assert listed("ids", (i for i in range(3)), "block ids") == [0, 1, 2]
+    with pytest.raises(TypeError, match="ids must be an iterable of block ids, not None"):
+        listed("ids", None, "block ids")
+    with pytest.raises(TypeError, match="unsupported operand"):
+        listed("ids", (None + i for i in range(3)), "block ids")
+
+
+@pytest.mark.parametrize("value", [None, 3, True, np.int64(3), 1.5, object()])
+@pytest.mark.parametrize(("name", "call"), [
+    ("ids", lambda value: BlockPool(4).free(value)),
+    ("owners", lambda value: BlockPool(4).check([value])),
+    ("owners", lambda value: BlockPool(4).check(0 if value is None else value)),
+    ("blocks", lambda value: BlockTable(BlockPool(4), value)),
+    ("pool", lambda value: PrefixCache(value)),
+    ("token_ids", lambda value: PrefixCache(BlockPool(4)).match(value)),
+    ("blocks", lambda value: PrefixCache(BlockPool(4)).insert([1], value)),
+    ("requests", lambda value: simulate(value, Oracle(Arena(8)), 8)),
+    ("request", lambda value: Oracle(Arena(8)).admit(value)),
+    ("request", lambda value: GrowByCopy(Arena(8), 2).admit(value)),
+    ("request", lambda value: Paged(8).admit(value)),
+])
+def test_what_should_be_an_iterable_or_an_object_of_ours_is_named(name, call, value):
+    with pytest.raises(TypeError, match=f"^{name} must be an? "):
+        call(value)
+
+
+@pytest.mark.parametrize("call", [BlockPool, Paged, lambda n: Paged(4, n)])
+def test_more_blocks_than_a_table_can_number_are_refused(call):
+    with pytest.raises(ValueError, match=r"must be a whole number of at least 1 and at most 2147483647, not 10{30}"):
+        call(10**30)
+
+
+def test_numpy_numbers_become_plain_ones():
+    request = Request(np.int64(0), np.float32(0.5), np.int32(2**31 - 1), np.int32(5))
+    assert request.total_tokens == 2**31 + 4
+    assert [type(value) for value in (request.request_id, request.arrival_s, request.prompt_tokens)] == [int, float, int]
+    pool = BlockPool(4)
+    table = BlockTable(pool, np.array(pool.allocate(2)))
+    assert [type(number) for number in (*table.blocks, *table.translate(20))] == [int] * 6

@@ -79,7 +79,7 @@ def test_pieces_of_a_snapshot_cover_every_slot_and_agree_with_the_timeline(polic
 
 def test_columns_of_the_areas_keep_the_mean():
     run = simulate(sample_requests("paper-sharegpt", 60, rate=0.2), MaxLength(Arena(8192)), 8192)
-    end = run.step[-1] + run.duration[-1]
+    end = run.num_steps
     for state in style.STATES:
         means = _column_means(run, state, np.linspace(0, end, 101))[1:-1]
         assert means.mean() == pytest.approx((getattr(run, state) * run.duration).sum() / end / 8192)

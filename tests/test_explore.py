@@ -188,7 +188,7 @@ def test_scrubber_reaches_the_last_step_of_the_longer_run():
     left, right, workload, colours, step = box.children[0].children
     for policy in ("oracle, buddy", "paged"):
         left.value = policy
-        longest = max(fragmentation.num_steps(fragmentation.run(workload.value, name)) for name in (policy, "paged"))
+        longest = max(fragmentation.run(workload.value, name).num_steps for name in (policy, "paged"))
         assert step.max == longest - 1
         step.value = step.max
         assert "1 run, " in box.children[2].value

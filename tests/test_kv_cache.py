@@ -151,6 +151,8 @@ def write_cases():
         (ValueError, "slot_mapping must be from -1 to 15, not 16", good | dict(slot_mapping=torch.tensor([0, 16]))),
         (ValueError, "slot_mapping must be from -1 to 15, not -2", good | dict(slot_mapping=torch.tensor([0, -2]))),
         (ValueError, "slot_mapping .* most 15, not 16", good | dict(slot_mapping=[0, 16])),
+        (TypeError, "slot_mapping must be an iterable of slots, not 3", good | dict(slot_mapping=3)),
+        (TypeError, "slot_mapping must be an iterable of slots, not None", good | dict(slot_mapping=None)),
         (TypeError, "slot_mapping .* not 1.0", good | dict(slot_mapping=[0, 1.0])),
         (ValueError, "slot_mapping must have one dimension", good | dict(slot_mapping=slots[None])),
         (ValueError, "slot_mapping must be on cpu, not meta", good | dict(slot_mapping=slots.to("meta"))),
@@ -183,7 +185,10 @@ def test_gather_wants_slots_of_the_cache(slots, error):
             PagedKVCache(SHAPE, 4, 4).gather(0, torch.tensor(slots))
 
 
-@pytest.mark.parametrize(("pairs", "error"), [([(0, 4)], ValueError), ([(1, 2), (-1, 0)], ValueError), ([(0, 1.0)], TypeError)])
+@pytest.mark.parametrize(("pairs", "error"), [
+    ([(0, 4)], ValueError), ([(1, 2), (-1, 0)], ValueError), ([(0, 1.0)], TypeError), (None, TypeError), ([(1, 2), 0], TypeError),
+    ([(1, 2), (0,)], ValueError), ([(1, 2, 3)], ValueError),
+])
 def test_copy_blocks_wants_blocks_of_the_cache(pairs, error):
     cache = PagedKVCache(SHAPE, 4, 4)
     cache.write(0, *kv(16), torch.arange(16))

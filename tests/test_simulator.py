@@ -183,6 +183,7 @@ def test_requests_wait_for_their_arrival_and_an_idle_gap_is_one_point():
     np.testing.assert_array_equal(timeline.step, [0, 1, 2, 3, 25_000_000, 25_000_001])
     np.testing.assert_array_equal(timeline.duration, [1, 1, 1, 25_000_000 - 3, 1, 1])
     np.testing.assert_array_equal(timeline.token_states, [0, 2, 3, 0, 2, 3])
+    assert timeline.num_steps == 25_000_002
     assert timeline.snapshot(20_000_000) == []
     assert timeline.snapshot(25_000_001) == [(1, 0, 3, 0, 0, 0)]
 

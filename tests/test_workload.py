@@ -108,6 +108,16 @@ def test_columns_are_found_by_name_and_a_byte_order_mark_does_no_harm(tmp_path):
     assert load_trace(path) == [Request(0, 0.0, 300, 7)]
 
 
+def test_quoted_cells_are_read(tmp_path):
+    path = write(tmp_path, '"TIMESTAMP","ContextTokens","GeneratedTokens","Kind"\n"2023-11-16 18:15:46","374","44","chat, long"\n')
+    assert load_trace(path) == [Request(0, 0.0, 374, 44)]
+
+
+def test_a_time_zone_that_is_stated_counts(tmp_path):
+    path = write(tmp_path, AZURE + "2023-10-29 02:59:59+02:00,3,4\n2023-10-29 02:00:01+01:00,3,4\n")
+    assert [request.arrival_s for request in load_trace(path)] == [0.0, 2.0]
+
+
 def test_a_mooncake_trace(tmp_path):
     rows = [
         {"timestamp": 500, "input_length": 40160, "output_length": 6, "hash_ids": [0, 1]},
@@ -126,6 +136,9 @@ GOOD = '{"timestamp": 0, "input_length": 4, "output_length": 2}\n'
     ("\n \n", "is empty"),
     (AZURE, "a header but no request"),
     ("TIMESTAMP,ContextTokens\n2023-11-16 18:15:46,374\n", "line 1: .*GeneratedTokens is missing"),
+    (AZURE.replace("TIMESTAMP", "ContextTokens,TIMESTAMP") + "1,2023-11-16 18:15:46,3,4\n", "line 1: .*ContextTokens stands there 2 times"),
+    (AZURE + "x" * 200_000 + ",374,44\n", "line 2: field larger than field limit"),
+    (AZURE + '2023-11-16 18:15:47,"1,374",44\n', "line 2: ContextTokens must be a whole number, not '1,374'"),
     (AZURE + ROW + "2023-11-16 18:15:47,374\n", "line 3: 2 columns, the header has 3"),
     (AZURE + ROW + "2023-11-16 18:15:47,nan,44\n", "line 3: ContextTokens must be a whole number, not 'nan'"),
     (AZURE + ROW + "2023-11-16 18:15:47,374,\n", "line 3: GeneratedTokens must be a whole number, not ''"),
@@ -136,6 +149,7 @@ GOOD = '{"timestamp": 0, "input_length": 4, "output_length": 2}\n'
     (AZURE + ROW + "\n2023-11-16 18:15:45,374,44\n", "line 4: the time goes back by 1 s"),
     ('{"timestamp": 0, "input_length": 4}\n', "line 1: 'output_length' is missing"),
     (GOOD + '{"timestamp": 1,\n', "line 2: must be a JSON object"),
+    (GOOD + "[" * 10**5 + "\n", "line 2: must be a JSON object"),
     (GOOD + "[1, 2, 3]\n", "line 2: must be a JSON object"),
     ('{"timestamp": NaN, "input_length": 4, "output_length": 2}\n', "line 1: timestamp must be a finite number, not nan"),
     ('{"timestamp": "0", "input_length": 4, "output_length": 2}\n', "line 1: timestamp must be .*'0'"),

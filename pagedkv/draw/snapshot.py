@@ -45,12 +45,12 @@ def draw_snapshot(canvas: Canvas, x, y, width, timeline: Timeline, step: int, co
 def side_by_side(runs: Sequence[tuple[str, Timeline]], step: int, colours: str = "requests") -> Canvas:
     """Two runs, (name, timeline), of the same requests at the same step: memory map above, shares over time below."""
     gap, width = 40, (style.WIDTH - 80) / 2
-    longest = max(int(run.step[-1] + run.duration[-1]) for _, run in runs)
+    longest = max(run.num_steps for _, run in runs)
     shares_y = 92 + ROWS * (18 + GAP) + 20
     canvas = Canvas(style.WIDTH, shares_y + 196)
     for column, (name, run) in enumerate(runs):
         x = 20 + column * (width + gap)
-        end = int(run.step[-1] + run.duration[-1])
+        end = run.num_steps
         point = run.step.searchsorted(min(step, end - 1), "right") - 1
         canvas.text(x, 24, name, size=style.TITLE, bold=True)
         if step < end:

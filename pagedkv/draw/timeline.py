@@ -24,7 +24,7 @@ def shares_over_time(timelines: Mapping[str, Timeline], height: int = 170) -> Ca
 
 def draw_shares(canvas: Canvas, x, y, width, height, timeline: Timeline, *, now: int | None = None, until: int | None = None, labels=True):
     """The stacked areas of one run, on an axis that ends at step `until`, a line at step `now`; `labels` need 240 pixels to the right."""
-    end = int(timeline.step[-1] + timeline.duration[-1])
+    end = timeline.num_steps
     until = until or end
     scale = width / until
     edges = np.linspace(0, end, min(COLUMNS, end) + 1)
@@ -53,7 +53,7 @@ def draw_shares(canvas: Canvas, x, y, width, height, timeline: Timeline, *, now:
 
 def _column_means(timeline: Timeline, state: str, edges) -> np.ndarray:
     """The mean share of `state` between neighbouring `edges`, the first and the last twice."""
-    ends = np.append(timeline.step, timeline.step[-1] + timeline.duration[-1])
+    ends = np.append(timeline.step, timeline.num_steps)
     total = np.append(0.0, np.cumsum(getattr(timeline, state) * timeline.duration))
     means = np.diff(np.interp(edges, ends, total)) / np.diff(edges) / timeline.capacity
     return np.concatenate([means[:1], means, means[-1:]])

@@ -9,11 +9,6 @@ from pagedkv.workload import WORKLOADS
 LEFT, RIGHT, WORKLOAD = "max length, first fit", "paged", "paper-sharegpt"
 
 
-def num_steps(timeline: Timeline) -> int:
-    """Steps from the start of a run to its end."""
-    return int(timeline.step[-1] + timeline.duration[-1])
-
-
 def picture(step: int = 2000, left: str = LEFT, right: str = RIGHT, workload: str = WORKLOAD, colours: str = "requests") -> str:
     """Both pools at `step`, coloured by "requests" or "states", as an SVG."""
     runs = [(name, run(workload, name)) for name in (left, right)]
@@ -25,7 +20,7 @@ def picture(step: int = 2000, left: str = LEFT, right: str = RIGHT, workload: st
 
 
 def _words(name: str, timeline: Timeline, step: int) -> str:
-    if step >= num_steps(timeline):
+    if step >= timeline.num_steps:
         return f"{name}: all requests are done."
     point = timeline.step.searchsorted(step, "right") - 1
     return f"{name}: {timeline.running[point]} run, {timeline.token_states[point] / timeline.capacity:.1%} of the slots hold tokens."
@@ -38,7 +33,7 @@ def explorer():
     step = widget.slider("Step", 2000, 0, 2000, wide=True)
 
     def fit_slider(_=None):
-        step.max = max(num_steps(run(workload.value, policy.value)) for policy in (left, right)) - 1
+        step.max = max(run(workload.value, policy.value).num_steps for policy in (left, right)) - 1
 
     for control in (left, right, workload):
         control.observe(fit_slider, "value")
