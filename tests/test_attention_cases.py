@@ -12,5 +12,6 @@ from pagedkv.attention.paged import paged_attention, write_kv  # noqa: E402
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_torch_backend(case):
-    case(partial(paged_attention, backend="torch"), partial(write_kv, backend="torch"), "cpu")
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_the_torch_backend(case, device):
+    case(partial(paged_attention, backend="torch"), partial(write_kv, backend="torch"), device)

@@ -9,6 +9,7 @@ torch = pytest.importorskip("torch")
 from attention_reference import random_batch, reference  # noqa: E402
 from torch.nn.functional import scaled_dot_product_attention  # noqa: E402
 
+from pagedkv.attention import batched  # noqa: E402
 from pagedkv.attention.blockwise import blockwise_attention  # noqa: E402
 from pagedkv.attention.paged import paged_attention  # noqa: E402
 from pagedkv.attention.standard import attention  # noqa: E402
@@ -78,6 +79,19 @@ def test_the_error_is_at_most_twice_that_of_contiguous_attention(dtype, num_quer
     error, peer = ((x - expected).norm() / expected.norm() for x in (out, torch.cat(contiguous)))
     assert out.dtype == dtype
     assert 0 < error < 2 * peer + torch.finfo(dtype).eps
+
+
+@pytest.mark.parametrize("window", [None, 5])
+def test_an_upper_bound_does_for_the_lengths(window):
+    """What decode does on a GPU, where the host does not look at the lengths: every sequence gets items enough for the longest."""
+    batch = random_batch([40, 0, 1, 600, 256], poison=torch.nan)
+    row, out, lse = torch.arange(5), torch.empty_like(batch.q), torch.empty(batch.q.shape[:2])
+    tiles = batched.Tiles(row, row, batch.seq_lens.long() - 1, torch.ones_like(row), 1)
+    options = dict(scale=0.5, window=window, softcap=None, k_scale=None, v_scale=None, out=out, lse=lse)
+    batched.attend(tiles, window or 1000, batch.q, batch.k_cache, batch.v_cache, batch.block_tables, **options)
+    expected, expected_lse = batch.expected(scale=0.5, window=window)
+    torch.testing.assert_close(out, expected, rtol=0, atol=1e-12)
+    torch.testing.assert_close(lse, expected_lse.float())
 
 
 def test_addresses_alone_change_no_bit():

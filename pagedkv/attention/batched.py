@@ -84,6 +84,7 @@ def attend(tiles, span, q, k_cache, v_cache, block_tables, *, scale, window, sof
         positions = (begin[tile] + first)[:, None] + torch.arange(chunk, device=device)  # [items, chunk]
         readable = torch.minimum(positions, end[tile, None] - 1).clamp(min=0)
         block = block_tables[tiles.sequence[tile, None], readable >> (block_size.bit_length() - 1)].long()
+        block = torch.where(end[tile, None] > 0, block, 0)  # a sequence without tokens may have no valid entry
         offset = readable & (block_size - 1)  # a block size is a power of two
         keys, values = k_rows.gather(block, offset).to(dtype), v_rows.gather(block, offset).to(dtype)
 
@@ -124,15 +125,15 @@ class Rows:
         unit = gcd(*strides) or 1
         self.strides = [stride // unit for stride in strides]
         num_rows = 1 + sum((size - 1) * stride for size, stride in zip(sizes, self.strides, strict=True))
-        self.rows = cache.as_strided((num_rows, head_dim), (unit, step))
+        self.rows, self.dtype = bits(cache).as_strided((num_rows, head_dim), (unit, step)), cache.dtype
         self.heads = self.strides[2] * torch.arange(sizes[2], device=cache.device)[:, None]
-        self.buffer = torch.empty(num_tokens * sizes[2], head_dim, dtype=cache.dtype, device=cache.device)
+        self.buffer = self.rows.new_empty(num_tokens * sizes[2], head_dim)
 
     def gather(self, block, offset):
         """Return the rows at (block, offset) [items, chunk] as [items, num_kv_heads, chunk, head_dim], valid until the next call."""
         index = (block * self.strides[0] + offset * self.strides[1])[:, None, :] + self.heads
         picked = torch.index_select(self.rows, 0, index.flatten(), out=self.buffer[: index.numel()])
-        return picked.view(*index.shape, -1)
+        return picked.view(self.dtype).view(*index.shape, -1)
 
 
 def merge_rows(state, touched, index, parts):
@@ -158,6 +159,7 @@ def write(k, v, k_cache, v_cache, slot_mapping, *, k_scale, v_scale):
     at = (slots.clamp(min=0) // k_cache.shape[1], slots.clamp(min=0) % k_cache.shape[1])  # slot 0 keeps its content where all are padding
     for new, cache, scale in ((k, k_cache, k_scale), (v, v_cache, v_scale)):
         rows = new[source] if cache.dtype == new.dtype else to_fp8(new[source], scale, cache.dtype)
+        rows, cache = bits(rows), bits(cache)
         cache[at] = torch.where((slots >= 0)[:, None, None], rows, cache[at])
 
 
@@ -165,3 +167,8 @@ def to_fp8(rows, scale, dtype):
     """Divide by the scale and round; what is too large for `dtype` becomes its largest number."""
     limit = torch.finfo(dtype).max
     return (rows.float() / (1.0 if scale is None else scale)).clamp(-limit, limit).to(dtype)
+
+
+def bits(x):
+    """FP8 numbers as bytes, to be moved where no operator moves them as numbers; anything else as it is."""
+    return x.view(torch.uint8) if x.dtype.itemsize == 1 else x

@@ -25,7 +25,7 @@ def blockwise_attention(q, k_cache, v_cache, block_table, seq_len, scale=None):
     state = SoftmaxState()
     for first in range(0, seq_len, block_size):
         block = int(block_table[first // block_size])
-        valid = min(block_size, seq_len - first)  # the last block may be part full: slots past seq_len are not read at all
+        valid = min(block_size, seq_len - first)  # slots past seq_len are not read at all
         k = k_cache[block, :valid].permute(1, 2, 0)  # [num_kv_heads, head_dim, valid]
         v = v_cache[block, :valid].transpose(0, 1)  # [num_kv_heads, valid, head_dim]
         scores = queries @ k.unsqueeze(1)  # [num_kv_heads, group, num_queries, valid]

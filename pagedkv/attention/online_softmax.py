@@ -40,7 +40,8 @@ class SoftmaxState:
 
     def output(self):
         """The attention output o / l [..., num_queries, head_dim]; zeros where nothing was visible."""
-        return self.o / torch.where(self.l == 0, 1.0, self.l).unsqueeze(-1)
+        l = self.l.unsqueeze(-1)
+        return torch.where(l == 0, 0.0, self.o / l)
 
     def lse(self):
         """log(sum of e^score) [..., num_queries]: what a normalised part must carry to be merged; -inf where nothing was visible."""
@@ -48,5 +49,5 @@ class SoftmaxState:
 
 
 def finite(m):
-    """A base to subtract: where only -inf was seen, 0 does, since (-inf) - (-inf) is NaN but e^(-inf - 0) is the 0 that is meant."""
+    """m as a base to subtract: 0 where nothing was seen, since (-inf) - (-inf) is NaN and e^(-inf - 0) is 0."""
     return torch.where(m == float("-inf"), 0.0, m)
