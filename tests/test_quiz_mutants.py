@@ -12,7 +12,7 @@ SOURCES = sorted((editions.FOLDER / "solutions").glob("*.ipynb"))
 # By exercise: mutants that gain every point, and why they are right answers too. `...` stands for any other number.
 EQUIVALENT = {
     "2.2-fill": {"1 → 0": "the step that is left out reserves nothing"},
-    "2.3-admit": {"-prompt_tokens // block_size → -prompt_tokens / block_size": "compared with whole numbers, a fraction counts as rounded up"},
+    "2.3-admit": {"-prompt_tokens // block_size → -prompt_tokens / block_size": "compared with whole numbers, it is as if rounded up"},
     "3.1-predict": {
         "2048 // 16 → 2048 / 16": "128.0 is accepted where 128 is asked for",
         "2048 → 2049": "the quotient is rounded down",

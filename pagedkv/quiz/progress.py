@@ -35,7 +35,7 @@ def progress() -> None:
     for lesson, exercises in all_exercises().items():
         points = [min(best.get(exercise.name, 0), exercise.max_points) for exercise in exercises]
         marks = "".join("■" if p == e.max_points else "◧" if p else "□" for p, e in zip(points, exercises, strict=True))
-        print(f"{lesson}  {marks:<8} {sum(points):>3} of {sum(e.max_points for e in exercises)} points")
+        print(f"{lesson}  {marks:<12} {sum(points):>3} of {sum(e.max_points for e in exercises)} points")
 
 
 def score(lesson: str) -> None:
