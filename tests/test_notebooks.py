@@ -186,6 +186,17 @@ def test_a_solution_becomes_a_stub_and_hidden_tests_go():
     assert [cell.metadata.get("nbgrader", {}).get("solution") for cell in cells] == [True, True, None]
 
 
+@pytest.mark.parametrize("line", ["y = ...", "y: int = ...", 'y = {"a": ..., "b": ...}'])
+def test_a_line_that_is_a_stub_already_gets_no_second_one(line):
+    source = notebook_of(f"{line}\n### BEGIN SOLUTION\ny = 3\n### END SOLUTION")
+    assert code_cells(editions.derive(source))[0].source == line
+
+
+def test_dots_in_a_docstring_are_no_stub():
+    source = notebook_of('def f():\n    """f() is "TTTrr...": three."""\n    ### BEGIN SOLUTION\n    return 1\n    ### END SOLUTION')
+    assert code_cells(editions.derive(source))[0].source.endswith("\n    ...")
+
+
 def test_a_link_out_of_the_solutions_leads_to_the_same_file():
     source = notebook_of("1")
     source.cells[0].source += "\n[glossary](../glossary.ipynb), [next](2_2_fragmentation.ipynb)"

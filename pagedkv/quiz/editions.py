@@ -56,7 +56,7 @@ def _without_solution(text: str) -> str:
 def _stub(region: re.Match) -> str:
     """`...` at the region's indentation; nothing after a line such as `answer = ...`, which is a stub already."""
     line_before = region.string[: region.start()].rstrip().rpartition("\n")[2]
-    return "" if "..." in line_before else f"{region[1]}...\n"
+    return "" if re.search(r"[=:] \.\.\.", line_before) else f"{region[1]}...\n"
 
 
 def graded(source: nbformat.NotebookNode) -> nbformat.NotebookNode:
