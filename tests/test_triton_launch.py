@@ -12,8 +12,9 @@ if find_spec("triton") is None:
 from attention_reference import random_batch  # noqa: E402
 
 from pagedkv.attention.paged import paged_attention, write_kv  # noqa: E402
-from pagedkv.attention.triton import decode, launch, prefill, write  # noqa: E402
+from pagedkv.attention.triton import INTERPRETED, decode, launch, prefill, write  # noqa: E402
 
+DEVICE = "cpu" if INTERPRETED else "cuda"
 attend = partial(paged_attention, backend="triton")
 BATCHES = (*range(1, 258, 16), 2, 3, 7, 257)
 LENGTHS = (1, 2, 63, 64, 129, 500, 1024, 1025, 2048, 2049, 4095, 4096)
@@ -38,16 +39,17 @@ def test_few_variants_serve_every_batch_and_length(monkeypatch):
     for one in launchers():
         monkeypatch.setattr(one, "kernel", Recorder())
         monkeypatch.setattr(one, "compiled", {})
-    k_cache = torch.zeros(1, 16, 8, 128, dtype=torch.bfloat16)
+    zeros = partial(torch.zeros, device=DEVICE)
+    k_cache = zeros(1, 16, 8, 128, dtype=torch.bfloat16)
     options = dict(scale=1.0, window=None, softcap=None, k_scale=None, v_scale=None, lse=None)
     for batch in BATCHES:
-        q = torch.zeros(batch, 32, 128, dtype=torch.bfloat16)
+        q = zeros(batch, 32, 128, dtype=torch.bfloat16)
         for longest in LENGTHS:
-            tables, lens = torch.zeros(batch, -(-longest // 16), dtype=torch.int32), torch.zeros(batch, dtype=torch.int32)
+            tables, lens = zeros(batch, -(-longest // 16), dtype=torch.int32), zeros(batch, dtype=torch.int32)
             decode.decode(q, k_cache, k_cache, tables, lens, max_seq_len=longest, out=q, **options)
-            starts = torch.zeros(batch + 1, dtype=torch.int32)
+            starts = zeros(batch + 1, dtype=torch.int32)
             prefill.prefill(q, k_cache, k_cache, tables, lens, starts, max_seq_len=longest, out=q, **options)
-        write.write(q[:, :8], q[:, :8], k_cache, k_cache, torch.zeros(batch, dtype=torch.int64), k_scale=None, v_scale=None)
+        write.write(q[:, :8], q[:, :8], k_cache, k_cache, zeros(batch, dtype=torch.int64), k_scale=None, v_scale=None)
     counts = [len(one.compiled) for one in launchers()]
     assert counts[0] + counts[1] <= 4
     assert counts[2:] == [1, 1]
@@ -85,6 +87,7 @@ def test_a_graph_replays_with_other_lengths_and_tables():
 
 
 @pytest.mark.gpu
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode")
 def test_a_call_runs_on_the_current_stream_and_does_not_wait():
     batch = random_batch([900, 70], heads=(8, 2), head_dim=64, dtype=torch.float32).to("cuda")
     expected = batch.run(attend)
@@ -95,8 +98,10 @@ def test_a_call_runs_on_the_current_stream_and_does_not_wait():
         torch.cuda._sleep(200_000_000)  # the queries arrive late, on this stream only
         q.copy_(batch.q)
         torch.cuda.set_sync_debug_mode("error")
-        out = attend(q, batch.k_cache, batch.v_cache, batch.block_tables, batch.seq_lens)
-        torch.cuda.set_sync_debug_mode("default")
+        try:
+            out = attend(q, batch.k_cache, batch.v_cache, batch.block_tables, batch.seq_lens)
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
         assert not stream.query()
     stream.synchronize()
     torch.testing.assert_close(out, expected, rtol=0, atol=0)
@@ -122,6 +127,7 @@ def test_addresses_beyond_2_to_the_31():
 
 
 @pytest.mark.gpu
+@pytest.mark.filterwarnings("ignore")  # the compiler's own
 def test_a_decode_step_compiles_whole_and_the_operators_pass_opcheck():
     batch = random_batch([300, 40], heads=(8, 2), head_dim=64, dtype=torch.float32, poison=0.0).to("cuda")
     slots = torch.tensor([5, 40], device="cuda")
