@@ -59,7 +59,7 @@ class SharedRequest:
 def share_saved(
     requests: Sequence[Request], num_sequences: int, switch: float = 0.0, block_size: int = 16, concurrent: int = 8, seed: int = 0
 ) -> float:
-    """The share of blocks that sharing saves, averaged over the steps of a run in which `concurrent` requests are always running.
+    """Blocks that sharing saves over blocks without sharing, both summed over the steps of a run with `concurrent` requests at a time.
 
     A request's sequences all end after `output_tokens` tokens. `switch` 0 is parallel sampling. Counting starts when as many requests
     have ended as run at a time, so that the batch mixes long and short ones.
@@ -69,18 +69,18 @@ def share_saved(
     num_sequences, block_size = whole_number("num_sequences", num_sequences, 1), whole_number("block_size", block_size, 1)
     longest = max(request.total_tokens for request in requests)
     pool = BlockPool(2 * (concurrent + 1) * num_sequences * (longest // block_size + 2), block_size)  # more than enough
-    waiting, running, saved = deque(requests), [], []
+    waiting, running, used, unshared = deque(requests), [], 0, 0
     while True:
         while waiting and len(running) < concurrent:
             request = waiting.popleft()
             running.append((SharedRequest(pool, request.prompt_tokens, num_sequences, switch, seed + request.request_id), request))
         if len(running) < concurrent:
-            return sum(saved) / len(saved)
+            return 1 - used / unshared
         for shared, _ in running:
             shared.step()
         if len(requests) - len(waiting) >= 2 * concurrent:
-            unshared = sum(num_sequences * -(-shared.num_tokens // block_size) for shared, _ in running)
-            saved.append(1 - (pool.num_blocks - pool.num_free) / unshared)
+            used += pool.num_blocks - pool.num_free
+            unshared += sum(num_sequences * -(-shared.num_tokens // block_size) for shared, _ in running)
         ended = [(shared, request) for shared, request in running if shared.num_tokens >= request.total_tokens]
         for shared, _ in ended:
             shared.free()
