@@ -21,7 +21,7 @@ def code_cells(notebook):
 
 
 def text_of(output) -> str:
-    return output.get("text", "") + "".join(value for kind, value in output.get("data", {}).items() if kind.startswith("text/"))
+    return output.get("text", "") + "".join(value for kind, value in sorted(output.get("data", {}).items()) if kind.startswith("text/"))
 
 
 def problems(notebook) -> list[str]:
