@@ -29,8 +29,9 @@ print(cuda.max_memory_allocated() if cuda and cuda.is_available() else 0)
 
 def measure_notebook(path: Path, root: Path) -> dict:
     """Validate one notebook, run it once more by itself, and return seconds, verdict, and its peak of GPU memory in bytes."""
-    pytest = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "filterwarnings="]  # a plugin's warning is no difference
-    compared = subprocess.run([*pytest, "--nbval", "--nbval-current-env", path], capture_output=True, text=True, cwd=root, env=os.environ | {"CI": "1"})
+    pytest = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "filterwarnings="]  # a warning is no difference
+    nbval = [*pytest, "--nbval", "--nbval-current-env", path]
+    compared = subprocess.run(nbval, capture_output=True, text=True, cwd=root, env=os.environ | {"CI": "1"})
     cells = re.search(r"(\d+) passed", compared.stdout)
     notebook = nbformat.read(path, as_version=4)
     notebook.cells.append(nbformat.v4.new_code_cell(PROBE))
