@@ -16,7 +16,7 @@ from pagedkv.attention.online_softmax import SoftmaxState
 
 CHUNK = 256  # keys per item at most, tokens
 TILES = (1, 8, 64)  # queries per item: the smallest that holds all of a sequence's, else the largest
-SLAB_BYTES = 8 << 20  # K, V and scores of the items that run at once
+SLAB_BYTES = 16 << 20  # K, V and scores of the items that run at once
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,9 @@ def attend(tiles, span, q, k_cache, v_cache, block_tables, *, scale, window, sof
         block = block_tables[tiles.sequence[tile, None], readable >> (block_size.bit_length() - 1)].long()
         block = torch.where(end[tile, None] > 0, block, 0)  # a sequence without tokens may have no valid entry
         offset = readable & (block_size - 1)  # a block size is a power of two
-        keys, values = k_rows.gather(block, offset).to(dtype), v_rows.gather(block, offset).to(dtype)
+        index = k_rows.index(block, offset)
+        keys = k_rows.gather(index).to(dtype)
+        values = v_rows.gather(index if v_rows.strides == k_rows.strides else v_rows.index(block, offset)).to(dtype)
 
         scores = queries[tile] @ keys.transpose(-1, -2)  # [items, num_kv_heads, group * size, chunk]
         if softcap is not None:
@@ -129,9 +131,12 @@ class Rows:
         self.heads = self.strides[2] * torch.arange(sizes[2], device=cache.device)[:, None]
         self.buffer = self.rows.new_empty(num_tokens * sizes[2], head_dim)
 
-    def gather(self, block, offset):
-        """Return the rows at (block, offset) [items, chunk] as [items, num_kv_heads, chunk, head_dim], valid until the next call."""
-        index = (block * self.strides[0] + offset * self.strides[1])[:, None, :] + self.heads
+    def index(self, block, offset):
+        """The numbers of the rows at (block, offset) [items, chunk]: [items, num_kv_heads, chunk]."""
+        return (block * self.strides[0] + offset * self.strides[1])[:, None, :] + self.heads
+
+    def gather(self, index):
+        """Copy these rows: [items, num_kv_heads, chunk, head_dim], valid until the next call."""
         picked = torch.index_select(self.rows, 0, index.flatten(), out=self.buffer[: index.numel()])
         return picked.view(self.dtype).view(*index.shape, -1)
 
