@@ -145,7 +145,6 @@ def merge_kernel(
     dims = tl.arange(0, LANES)
     if PDL:
         gdc_wait()
-        gdc_launch_dependents()
     if used > 1:
         m, norm, acc = float("-inf"), 0.0, tl.zeros([LANES], tl.float32)
         for first in range(0, used, PARTS):
