@@ -9,8 +9,8 @@ CELL, HEIGHT, MARGIN, LEFT = 28, 28, 14, 146
 ROWS = {"tokens": 44, "logical blocks": 94, "block table": 156, "pool": 236}
 
 
-def data_flow(tokens, blocks, table, slots, block_size: int, num_blocks: int) -> Canvas:
-    """`tokens` are short words. `blocks`, `table` and `slots` are whatever was returned; what cannot be drawn is said instead."""
+def data_flow(tokens, blocks, table, slots, block_size: int, num_blocks: int) -> tuple[Canvas, str]:
+    """The picture and its words. `blocks`, `table` and `slots` are whatever was returned; what cannot be drawn is said instead."""
     canvas = Canvas(style.WIDTH, 312)
     canvas.text(MARGIN, 20, "From tokens to slots, as your functions say", size=style.TITLE, bold=True)
     for name, y in ROWS.items():
@@ -45,7 +45,11 @@ def data_flow(tokens, blocks, table, slots, block_size: int, num_blocks: int) ->
         middle, first = x + CELL * block_size / 2, block * block_size
         canvas.text(middle, ROWS["pool"] + HEIGHT + 14, f"block {block}", anchor="middle")
         canvas.text(middle, ROWS["pool"] + HEIGHT + 32, f"{first}–{first + block_size - 1}", anchor="middle", fill=style.MUTED)
-    return canvas
+    alt = (
+        f"The data flow as the learner's functions return it. {len(tokens)} tokens become the logical blocks {blocks}; the block table "
+        f"is {table}; the slots, in a pool of {num_blocks} blocks of {block_size}, are {slots}."
+    )
+    return canvas, alt
 
 
 def _lists(canvas: Canvas, row: str, value) -> list:
