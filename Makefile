@@ -22,13 +22,13 @@ figures: .venv/ready            ## redraw figures/
 bench: .venv/ready              ## measure the kernel on a GPU
 	$(BIN)/python -m pagedkv.bench
 
-browser: .venv/ready            ## every notebook in a real browser
+browser: .venv/browser          ## every notebook in a real browser
 	CI=1 $(BIN)/pytest -m browser
 
 lint: .venv/ready
 	$(BIN)/ruff check .
 
-teach: .venv-teach/ready        ## nbgrader, in an environment of its own
+teach: .venv-teach/ready        ## nbgrader in an environment of its own, whose notebooks run in .venv
 
 handout:                        ## handout.zip: the committed course without solutions and the tests that give them away
 	git archive --format=zip --prefix=pagedkv/ -o handout.zip HEAD . ':!notebooks/solutions' ':!tests/test_quiz_*'
@@ -38,7 +38,12 @@ handout:                        ## handout.zip: the committed course without sol
 	$(BIN)/pip install -r requirements.txt -e .
 	touch $@
 
-.venv-teach/ready: pyproject.toml
+.venv/browser: .venv/ready
+	$(BIN)/pip install -e ".[browser]"
+	touch $@
+
+.venv-teach/ready: .venv/ready
 	$(PYTHON) -m venv .venv-teach
-	.venv-teach/bin/pip install "nbgrader>=0.9.5"
+	.venv-teach/bin/pip install -e ".[teach]"
+	$(BIN)/python -m ipykernel install --prefix .venv-teach
 	touch $@
