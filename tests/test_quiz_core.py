@@ -5,16 +5,18 @@ import math
 import random
 import subprocess
 import sys
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
+from pagedkv.quiz import calling
 from pagedkv.quiz import check as check_module
-from pagedkv.quiz import exercise as exercise_module
 from pagedkv.quiz import progress as progress_module
+from pagedkv.quiz.calling import NotAttempted, call, freeze, is_stub
 from pagedkv.quiz.check import check, find
 from pagedkv.quiz.compare import Wrong, same
-from pagedkv.quiz.exercise import Exercise, NotAttempted, Part, call, calls, equals, freeze, in_place, is_stub
+from pagedkv.quiz.exercise import Exercise, Part, calls, equals, in_place
 
 torch = pytest.importorskip("torch")
 
@@ -39,7 +41,8 @@ THIRDS = 5 / 3
 
 
 @pytest.mark.parametrize(
-    "answer", [1.666667, THIRDS, np.float32(THIRDS), torch.tensor(THIRDS), torch.tensor([1.66667]), np.array([[THIRDS]]), 1.67]
+    "answer",
+    [1.666667, THIRDS, np.float32(THIRDS), torch.tensor(THIRDS), torch.tensor([1.66667]), np.array([[THIRDS]]), 1.67, Fraction(5, 3)],
 )
 def test_a_number_is_accepted_in_any_guise_and_to_three_digits(answer):
     assert accepts(equals("t", THIRDS), answer)
@@ -50,6 +53,15 @@ def test_a_number_is_accepted_in_any_guise_and_to_three_digits(answer):
 )
 def test_another_number_or_another_kind_is_not(answer):
     assert not accepts(equals("t", THIRDS), answer)
+
+
+def test_a_number_that_calls_itself_equal_to_all_is_not():
+    class Friendly(float):
+        __eq__ = __hash__ = lambda *_: 1
+        __ne__ = lambda *_: False
+
+    assert not accepts(equals("t", THIRDS), Friendly(3))
+    assert not accepts(calls("t", lambda x: x / 3, [(5,)]), lambda x: Friendly(3))
 
 
 @pytest.mark.parametrize("answer", [2e-10, 0, 0.0, -1e-10])
@@ -106,6 +118,15 @@ def test_a_list_may_come_as_a_tuple_or_array(answer):
 def test_another_list_is_wrong(answer):
     with pytest.raises(Wrong):
         same([12, 7], answer)
+
+
+@pytest.mark.parametrize("library", [list, tuple, np.array, torch.tensor])
+def test_pairs_may_come_as_rows(library):
+    same([(0, 5), (7, 3)], library([[0, 5], [7, 3]]))
+    for wrong in ([[0, 5], [7, 4]], [[0, 5]], [0, 5], [[[0, 5]], [[7, 3]]]):
+        with pytest.raises(Wrong):
+            same([(0, 5), (7, 3)], library(wrong))
+    same([], np.zeros((0, 2), int))
 
 
 def test_fractions_in_a_list_share_one_scale():
@@ -198,7 +219,7 @@ WRONG_FUNCTIONS = {
 
 @pytest.mark.parametrize("name", WRONG_FUNCTIONS)
 def test_a_wrong_function_gets_one_sentence(name, monkeypatch):
-    monkeypatch.setattr(exercise_module, "SECONDS", 0.2)
+    monkeypatch.setattr(calling, "SECONDS", 0.2)
     answer, said = WRONG_FUNCTIONS[name]
     assert said in sentence(SUM, answer)
     assert sentence(SUM, answer) == sentence(SUM, answer)

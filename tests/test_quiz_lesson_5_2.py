@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from pagedkv.quiz import data_flow, merging, wrong_entry
+from pagedkv.quiz.calling import NotAttempted
 from pagedkv.quiz.check import check, find
 from pagedkv.quiz.compare import Wrong
-from pagedkv.quiz.exercise import NotAttempted
 from pagedkv.quiz.lesson_5_2 import EXERCISES
 from pagedkv.quiz.wrong_softmax import VERSIONS, in_one_piece
 

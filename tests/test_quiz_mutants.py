@@ -4,7 +4,7 @@ import nbformat
 import pytest
 from mutation import mutants
 
-from pagedkv.quiz import editions, exercise
+from pagedkv.quiz import calling, editions
 
 pytest.importorskip("torch")
 SOURCES = sorted((editions.FOLDER / "solutions").glob("*.ipynb"))
@@ -68,7 +68,7 @@ def survivors(path):
 @pytest.mark.parametrize("path", SOURCES, ids=[path.stem for path in SOURCES])
 def test_a_slip_in_a_solution_loses_points(path, monkeypatch):
     monkeypatch.setenv("CI", "1")
-    monkeypatch.setattr(exercise, "SECONDS", 1)
+    monkeypatch.setattr(calling, "SECONDS", 1)
     monkeypatch.setattr("IPython.display.display", lambda *_, **__: None)
     monkeypatch.chdir(path.parent)
     assert [survivor for survivor in survivors(path) if not explained(*survivor)] == []

@@ -4,8 +4,9 @@ import math
 
 import numpy as np
 
+from pagedkv.quiz.calling import call
 from pagedkv.quiz.compare import Wrong, kind
-from pagedkv.quiz.exercise import Exercise, Part, call
+from pagedkv.quiz.exercise import Exercise, Part
 from pagedkv.quiz.merging import INF, merge, merge_outputs, merge_with
 from pagedkv.quiz.wrong_softmax import VERSIONS, in_one_piece
 

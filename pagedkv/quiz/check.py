@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 
+from pagedkv.quiz.calling import NotAttempted, is_stub
 from pagedkv.quiz.compare import Wrong
-from pagedkv.quiz.exercise import Exercise, NotAttempted, is_stub
+from pagedkv.quiz.exercise import Exercise
 from pagedkv.quiz.progress import remember
 
 

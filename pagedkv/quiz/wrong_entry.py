@@ -2,8 +2,9 @@
 
 from collections import Counter
 
+from pagedkv.quiz.calling import NotAttempted
 from pagedkv.quiz.compare import Wrong
-from pagedkv.quiz.exercise import Exercise, NotAttempted, Part, calls, equals
+from pagedkv.quiz.exercise import Exercise, Part, calls, equals
 
 # The roles
 
