@@ -57,8 +57,13 @@ def test_another_number_or_another_kind_is_not(answer):
 
 def test_a_number_that_calls_itself_equal_to_all_is_not():
     class Friendly(float):
-        __eq__ = __hash__ = lambda *_: 1
-        __ne__ = lambda *_: False
+        __hash__ = float.__hash__
+
+        def __eq__(self, other):
+            return True
+
+        def __ne__(self, other):
+            return False
 
     assert not accepts(equals("t", THIRDS), Friendly(3))
     assert not accepts(calls("t", lambda x: x / 3, [(5,)]), lambda x: Friendly(3))
