@@ -82,9 +82,7 @@ def test_the_solution_gets_every_point_and_the_untouched_edition_none(path):
 def test_every_exercise_is_asked_in_its_lesson():
     from pagedkv.quiz.progress import all_exercises
 
-    asked = [
-        editions.GRADED.search(cell.source)[1] for path in SOURCES for cell in code_cells(read(path)) if editions.GRADED.search(cell.source)
-    ]
+    asked = [found[1] for path in LESSONS for cell in code_cells(read(path)) if (found := editions.GRADED.search(cell.source))]
     assert sorted(asked) == sorted(exercise.name for exercises in all_exercises().values() for exercise in exercises)
 
 
