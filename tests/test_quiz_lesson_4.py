@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -104,7 +105,17 @@ def online(q, k_cache, v_cache, block_table, seq_len):
     return o / total
 
 
-@pytest.mark.parametrize("answer", [reading.decode, by_block, gathered, online])
+def in_float32(q, k_cache, v_cache, block_table, seq_len):
+    scores, output = torch.zeros(seq_len), torch.zeros(len(q))
+    places = [(int(block_table[p // 4]), p % 4) for p in range(seq_len)]
+    for p, place in enumerate(places):
+        scores[p] = q @ k_cache[place] * 8**-0.5
+    for weight, place in zip(scores.softmax(0), places, strict=True):
+        output += weight * v_cache[place]
+    return output
+
+
+@pytest.mark.parametrize("answer", [reading.decode, by_block, gathered, online, in_float32])
 def test_the_block_loop(capsys, answer):
     passes(capsys, "4.1-decode", answer)
 
@@ -154,7 +165,14 @@ def masked(q, k_cache, v_cache, block_table, seq_len, *, diagonal=None, scale=No
     return torch.nn.functional.scaled_dot_product_attention(q[None], k[None], v[None], attn_mask=see, scale=scale)[0]
 
 
-@pytest.mark.parametrize("answer", [reading.prefill, one_by_one, masked])
+def rows_in_float32(q, k_cache, v_cache, block_table, seq_len):
+    output = torch.zeros(q.shape)
+    for i, row in enumerate(q):
+        output[i] = in_float32(row, k_cache, v_cache, block_table, seq_len - len(q) + i + 1)
+    return output
+
+
+@pytest.mark.parametrize("answer", [reading.prefill, one_by_one, masked, rows_in_float32])
 def test_the_prefill(capsys, answer):
     passes(capsys, "4.1-prefill", answer)
 
@@ -204,7 +222,21 @@ def key_by_key(blocks):
     return o / total if total else o
 
 
-@pytest.mark.parametrize("answer", [merging.one_pass, with_states, key_by_key])
+def sums_in_float32(blocks):
+    m, total = -math.inf, 0.0
+    for i, (scores, values) in enumerate(blocks):
+        if i == 0:
+            o = torch.zeros(values.shape[1])
+        top = max(m, scores.max().item())
+        if top > -math.inf:
+            weights, factor, m = torch.exp(scores - top), math.exp(m - top), top
+            total = total * factor + weights.sum().item()
+            o *= factor
+            o += weights @ values
+    return o / total if total else o
+
+
+@pytest.mark.parametrize("answer", [merging.one_pass, with_states, key_by_key, sums_in_float32])
 def test_one_pass(capsys, answer):
     passes(capsys, "4.2-one-pass", answer)
 
@@ -293,7 +325,18 @@ def by_lse(a, b):
     return [m, total, shares[0] + shares[1]]
 
 
-@pytest.mark.parametrize("answer", [merging.merge, by_state, by_lse])
+def head_by_head(a, b):
+    m, total, o = torch.maximum(a[0], b[0]), torch.zeros(3), torch.zeros(3, 4)
+    for head in range(3):
+        for part in (a, b):
+            if part[0][head] > -math.inf:
+                factor = torch.exp(part[0][head] - m[head])
+                total[head] += factor * part[1][head]
+                o[head] += factor * part[2][head]
+    return m, total, o
+
+
+@pytest.mark.parametrize("answer", [merging.merge, by_state, by_lse, head_by_head])
 def test_the_merge(capsys, answer):
     passes(capsys, "4.2-merge", answer)
 
@@ -337,6 +380,7 @@ def test_wrong_merges(capsys, answer, sentence):
 # 4.2, find the scores
 
 BUGS = {
+    "of NumPy": {"A": [[0, 1], [np.int64(2)]], "B": [[np.float32(800)], [0]], "C": [(-800,)], "D": "RIGHT"},
     "short": {"A": [[0], [1]], "B": [[800], [0]], "C": [[-800]], "D": "right"},
     "long": {"A": [[1.0, 2.0], [0.5], [7.0, 7.0]], "B": [[5, 900], [3, 4], [1]], "C": [[-1000, -999], [-998.5]], "D": "Right"},
 }

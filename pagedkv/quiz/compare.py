@@ -10,11 +10,15 @@ import math
 import types
 from collections import deque
 from collections.abc import Mapping
+from numbers import Real
 
 import numpy as np
 
 EXACT = 1e-6
 """Default relative tolerance for what a learner's function computes in float32 or better."""
+
+SINGLE = 1e-5
+"""The same where the inputs are float64 and a learner may keep scores or sums in float32, as `torch.zeros(n)` does."""
 
 
 class Wrong(Exception):
@@ -55,7 +59,7 @@ _WORDS = (
 def same(expected, got, rtol: float = EXACT) -> None:
     """Raise Wrong unless `got` is `expected`: same kind, same shape or length, equal within `rtol` of the largest expected element.
 
-    A one-element array or tensor stands for its number, a tuple for a list, a one-dimensional array for a list of numbers.
+    A one-element array or tensor stands for its number, a tuple for a list, an array for a list of numbers or of such lists.
     """
     if is_tensor(expected) or isinstance(expected, np.ndarray):
         return _same_array(expected, got, rtol)
@@ -69,8 +73,8 @@ def same(expected, got, rtol: float = EXACT) -> None:
         _of_kind(expected, got, (int, np.integer), "; use // where a count is divided" if isinstance(got, (float, np.floating)) else "")
         _same_number(int(expected), int(got), 0)
     elif isinstance(expected, (float, np.floating)):
-        _of_kind(expected, got, (int, np.integer, float, np.floating))
-        _same_number(float(expected), got, rtol * abs(expected))
+        _of_kind(expected, got, Real)
+        _same_number(float(expected), float(got), rtol * abs(expected))
     elif isinstance(expected, (list, tuple, deque)):
         _same_sequence(expected, got, rtol)
     elif isinstance(expected, Mapping):
@@ -115,7 +119,7 @@ def _same_sequence(expected, got, rtol: float) -> None:
         raise Wrong(f"the {type(expected).__name__} is too {'long' if len(got) > len(expected) else 'short'}")
     if expected and all(isinstance(x, float) for x in expected):     # one scale for all, so that rounding of a zero is no error
         for x in got:
-            _of_kind(0.0, x, (int, np.integer, float, np.floating))
+            _of_kind(0.0, x, Real)
         return _same_array(np.array(expected), np.array(got, dtype=float), rtol)
     for right, mine in zip(expected, got, strict=True):
         same(right, mine, rtol)
@@ -124,7 +128,8 @@ def _same_sequence(expected, got, rtol: float) -> None:
 def _unpacked(expected, got):
     """An array where a plain number or sequence is expected: its number if it has one element, else its list."""
     if isinstance(expected, (list, tuple, deque)):
-        return got.tolist() if got.ndim == 1 else got
+        dimensions = 2 if all(isinstance(x, (list, tuple)) for x in expected) else 1
+        return got.tolist() if 0 < got.ndim <= dimensions else got
     elements = math.prod(got.shape)
     return got.reshape(-1).tolist()[0] if elements == 1 else got
 

@@ -1,6 +1,6 @@
 """Exercises of lesson 4.1: what a query sees of a block, the block loop of a decode, and the causal mask of a prefill."""
 
-from pagedkv.quiz.compare import Wrong
+from pagedkv.quiz.compare import SINGLE, Wrong
 from pagedkv.quiz.exercise import Exercise, Part, calls
 
 # What a query sees
@@ -110,7 +110,7 @@ DECODE_MISTAKES = (
 
 def _tensors(title, reference, cases, mistakes=()):
     """`calls`, with sentences for what comes of reading too far."""
-    judge = calls(title, reference, cases, mistakes=mistakes, rtol=1e-9)
+    judge = calls(title, reference, cases, mistakes=mistakes, rtol=SINGLE)
 
     def test(function):
         try:

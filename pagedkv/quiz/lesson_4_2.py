@@ -4,8 +4,9 @@
 import math
 import weakref
 from functools import partial
+from numbers import Real
 
-from pagedkv.quiz.compare import Wrong, same
+from pagedkv.quiz.compare import SINGLE, Wrong, same
 from pagedkv.quiz.exercise import Exercise, NotAttempted, Part, call, calls, is_stub
 from pagedkv.quiz.updates import VERSIONS, exact, run
 
@@ -62,7 +63,7 @@ def _one_pass_part(title, *draws):
             stream = Stream(case)
             result = call(function, stream, changes=(0,))
             try:
-                same(one_pass(case), result, 1e-9)
+                same(one_pass(case), result, SINGLE)
             except Wrong as wrong:
                 raise Wrong(_why(case, result, str(wrong))) from None
             if stream.passes > 1:
@@ -87,7 +88,7 @@ def _why(case, result, otherwise):
 
 def _close(expected, result):
     try:
-        same(expected, result, 1e-9)
+        same(expected, result, SINGLE)
     except Wrong:
         return False
     return True
@@ -181,7 +182,7 @@ def _states(seed, empty=((), ())):
 
 
 def _merge_part(title, cases):
-    judge = calls(title, merge, cases, mistakes=MERGE_MISTAKES, rtol=1e-9)
+    judge = calls(title, merge, cases, mistakes=MERGE_MISTAKES, rtol=SINGLE)
 
     def test(function):
         try:
@@ -220,7 +221,7 @@ def _valid(blocks):
     lists = isinstance(blocks, (list, tuple)) and all(isinstance(block, (list, tuple)) for block in blocks)
     if not lists or not 0 < len(blocks) <= 8 or not all(0 < len(block) <= 8 for block in blocks):
         raise Wrong("a list of one to eight blocks is expected, each a list of one to eight scores")
-    if not all(isinstance(s, (int, float)) and math.isfinite(s) for block in blocks for s in block):
+    if not all(isinstance(s, Real) and math.isfinite(s) for block in blocks for s in block):
         raise Wrong("every score must be a finite number")
     return blocks
 

@@ -3,7 +3,7 @@
 import inspect
 import math
 
-from pagedkv.quiz.compare import Wrong, same
+from pagedkv.quiz.compare import SINGLE, Wrong, same
 from pagedkv.quiz.exercise import Exercise, NotAttempted, Part, call, calls, equals
 
 # The kernel with the masking fault
@@ -131,7 +131,7 @@ def _largest(outputs, lses):
 
 
 def _merge_part(title: str, *cases, mistakes=()) -> Part:
-    return calls(title, merge, lambda _: [_parts(seed, *case) for seed, case in enumerate(cases)], mistakes=mistakes, rtol=1e-9)
+    return calls(title, merge, lambda _: [_parts(seed, *case) for seed, case in enumerate(cases)], mistakes=mistakes, rtol=SINGLE)
 
 
 # Time from bytes
