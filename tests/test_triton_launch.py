@@ -2,6 +2,7 @@
 
 from functools import partial
 from importlib.util import find_spec
+from itertools import product
 
 import pytest
 
@@ -13,11 +14,11 @@ from attention_reference import random_batch  # noqa: E402
 
 from pagedkv.attention.paged import paged_attention, write_kv  # noqa: E402
 from pagedkv.attention.triton import INTERPRETED, decode, launch, prefill, write  # noqa: E402
+from pagedkv.attention.triton.warmup import warmup  # noqa: E402
 
 DEVICE = "cpu" if INTERPRETED else "cuda"
 attend = partial(paged_attention, backend="triton")
-BATCHES = (*range(1, 258, 16), 2, 3, 7, 257)
-LENGTHS = (1, 2, 63, 64, 129, 500, 1024, 1025, 2048, 2049, 4095, 4096)
+BATCHES, LENGTHS = range(1, 258), range(1, 4097)
 
 
 class Recorder:
@@ -35,24 +36,53 @@ def launchers():
     return [decode.launch_decode, decode.launch_merge, prefill.launch_prefill, write.launch_write]
 
 
-def test_few_variants_serve_every_batch_and_length(monkeypatch):
+@pytest.fixture
+def recorded(monkeypatch):
     for one in launchers():
         monkeypatch.setattr(one, "kernel", Recorder())
         monkeypatch.setattr(one, "compiled", {})
+    return launchers()
+
+
+def call_all_three(batch, longest, cache):
     zeros = partial(torch.zeros, device=DEVICE)
-    k_cache = zeros(1, 16, 8, 128, dtype=torch.bfloat16)
-    options = dict(scale=1.0, window=None, softcap=None, k_scale=None, v_scale=None, lse=None)
-    for batch in BATCHES:
-        q = zeros(batch, 32, 128, dtype=torch.bfloat16)
-        for longest in LENGTHS:
-            tables, lens = zeros(batch, -(-longest // 16), dtype=torch.int32), zeros(batch, dtype=torch.int32)
-            decode.decode(q, k_cache, k_cache, tables, lens, max_seq_len=longest, out=q, **options)
-            starts = zeros(batch + 1, dtype=torch.int32)
-            prefill.prefill(q, k_cache, k_cache, tables, lens, starts, max_seq_len=longest, out=q, **options)
-        write.write(q[:, :8], q[:, :8], k_cache, k_cache, zeros(batch, dtype=torch.int64), k_scale=None, v_scale=None)
-    counts = [len(one.compiled) for one in launchers()]
-    assert counts[0] + counts[1] <= 4
-    assert counts[2:] == [1, 1]
+    options = dict(max_seq_len=longest, scale=1.0, window=None, softcap=None, k_scale=None, v_scale=None, lse=None)
+    q = zeros(batch, 32, 128, dtype=torch.bfloat16)
+    tables, lens = zeros(batch, -(-longest // 16), dtype=torch.int32), zeros(batch, dtype=torch.int32)
+    decode.decode(q, cache, cache, tables, lens, out=q, **options)
+    prefill.prefill(q, cache, cache, tables, lens, zeros(batch + 1, dtype=torch.int32), out=q, **options)
+    write.write(q[:, :8], q[:, 8:16], cache, cache, zeros(batch, dtype=torch.int64), k_scale=None, v_scale=None)
+
+
+def test_few_variants_serve_every_batch_and_length(recorded):
+    cache = torch.zeros(1, 16, 8, 128, dtype=torch.bfloat16, device=DEVICE)
+    for batch, longest in {*product(BATCHES, LENGTHS[::400]), *product(BATCHES[::64], LENGTHS[::7])}:
+        call_all_three(batch, longest, cache)
+    decodes, merges, prefills, writes = (len(one.compiled) for one in recorded)
+    assert decodes + merges <= 4 and prefills == writes == 1
+
+
+@pytest.mark.parametrize("heads", [(32, 8), (32, 1), (8, 8)])
+def test_after_the_warm_up_nothing_is_left_to_compile(recorded, heads):
+    cache = torch.zeros(1, 16, heads[1], 128, dtype=torch.bfloat16, device=DEVICE)
+    warmup(cache, cache.clone(), heads[0])
+    ready = [set(one.compiled) for one in recorded]
+    zeros = partial(torch.zeros, device=DEVICE)
+    for batch, longest in product((1, 7, 60, 257, 900), (1, 300, 4096, 20_000)):
+        q = zeros(batch, heads[0], 128, dtype=torch.bfloat16)
+        tables, lens = zeros(batch, -(-longest // 16), dtype=torch.int32), zeros(batch, dtype=torch.int32)
+        attend(q, cache, cache.clone(), tables, lens)
+        attend(q, cache, cache.clone(), tables, lens, query_start_loc=torch.arange(batch + 1, dtype=torch.int32, device=DEVICE))
+        new = zeros(batch, heads[1], 128, dtype=torch.bfloat16)
+        write_kv(new, new, cache, cache, torch.full((batch,), -1, device=DEVICE), backend="triton")
+    assert [set(one.compiled) for one in recorded] == ready
+
+
+def test_a_warm_up_leaves_the_caches_alone(monkeypatch):
+    monkeypatch.setattr("pagedkv.attention.triton.warmup.multiprocessors", lambda device: 1)  # few programs, for the interpreter
+    caches = [torch.full((2, 4, 2, 16), 7.0, device=DEVICE) for _ in range(2)]
+    warmup(*caches, 4, return_lse=True)
+    assert all((cache == 7.0).all() for cache in caches)
 
 
 @pytest.mark.parametrize("num_seqs", [1, 5, 64, 1000])
