@@ -1,9 +1,13 @@
 import json
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from pagedkv.arena import Arena
+from pagedkv.policies import MaxLength
+from pagedkv.simulator import simulate
 from pagedkv.workload import WORKLOADS, Request, length_table, load_trace, sample_requests
 
 AZURE = "TIMESTAMP,ContextTokens,GeneratedTokens\n"
@@ -173,3 +177,10 @@ def test_bytes_that_are_no_text_are_an_error_with_a_line(tmp_path):
     path.write_bytes((AZURE + ROW).encode() + b"2023-11-16 18:15:47,\xff\xfe,3\n")
     with pytest.raises(ValueError, match="line 3"):
         load_trace(path)
+
+
+def test_the_table_says_what_independent_draws_leave_out():
+    table = length_table("azure-conv")
+    short = [request for request in sample_requests("azure-conv", 3000) if request.total_tokens <= 2048]
+    share = simulate(short, MaxLength(Arena(15728)), 15728).shares()["token_states"]
+    assert re.search(r"Drawn from this table: (\d+) %", table["independence"])[1] == f"{100 * share:.0f}"
