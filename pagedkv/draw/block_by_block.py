@@ -20,8 +20,11 @@ class Step(NamedTuple):
     o: float
 
 
-def block_by_block(title: str, steps: Sequence[Step], block_size: int) -> Canvas:
-    """One column for each block, and o / l at the end. Over each arrow: the factor by which l and o shrink when m rises."""
+def block_by_block(title: str, steps: Sequence[Step], block_size: int) -> tuple[Canvas, str]:
+    """One column for each block, and o / l at the end. Over each arrow: the factor by which l and o shrink when m rises.
+
+    Returns the picture and its words.
+    """
     column = (style.WIDTH - LAST) / len(steps)
     canvas = Canvas(style.WIDTH, 216)
     canvas.text(14, 20, title, size=style.TITLE, bold=True)
@@ -44,4 +47,5 @@ def block_by_block(title: str, steps: Sequence[Step], block_size: int) -> Canvas
     canvas.line(x - column + 130, 163, x - 12, 163, stroke=style.HIGHLIGHT, arrow=True)
     canvas.text(x, 137, "output:", bold=True)
     canvas.text(x, 163, f"|o| / l = {steps[-1].o / steps[-1].l:.2f}")
-    return canvas
+    columns = " ".join(f"After block {step.block} m is {step.m:.2f}, l {step.l:.2f} and the length of o {step.o:.2f}." for step in steps)
+    return canvas, f"{title}. {columns}"

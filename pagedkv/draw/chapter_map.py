@@ -23,8 +23,8 @@ ROWS = (
 BOX, HEIGHT, STEP_X, STEP_Y, LEFT, TOP = 238, 84, 266, 122, 52, 104
 
 
-def chapter_map() -> Canvas:
-    """Three rows of three lessons between the first and the last two."""
+def chapter_map() -> tuple[Canvas, str]:
+    """Three rows of three lessons between the first and the last two. Returns the picture and its words."""
     canvas = Canvas(style.WIDTH, TOP + 3 * STEP_Y + 54)
     canvas.text(14, 20, "From wasted memory to a kernel: the chapter's lessons and what each one adds", size=style.TITLE, bold=True)
     last = STEP_X * 2 + BOX + LEFT
@@ -49,4 +49,5 @@ def chapter_map() -> Canvas:
     canvas.rect(last - BOX, y, BOX, 32, style.BACKGROUND, label="5.1  Summary", bold=True)
     canvas.line(last - BOX - 2, y + 16, last - STEP_X + 2, y + 16, arrow=True)
     canvas.rect(last - BOX - STEP_X, y, BOX, 32, style.BACKGROUND, label="5.2  Quiz", bold=True)
-    return canvas
+    rows = " ".join(f"{part}: {', '.join(f'{number} {name}' for number, name, *_ in lessons)}." for part, lessons in ROWS)
+    return canvas, f"A map of the lessons. After 1, Start here, three rows of three. {rows} Then 5.1, Summary, and 5.2, Quiz."

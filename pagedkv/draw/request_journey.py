@@ -12,11 +12,13 @@ LOGICAL_X, TABLE_X, POOL_X, TOP = 34, 284, 470, 88
 OTHERS = style.mix(style.GRID, share=0.4)
 
 
-def journey(title: str, pool: BlockPool, sequences: Mapping[str, tuple[Sequence[str], BlockTable]], new: Collection[int] = ()) -> Canvas:
+def journey(
+    title: str, pool: BlockPool, sequences: Mapping[str, tuple[Sequence[str], BlockTable]], new: Collection[int] = ()
+) -> tuple[Canvas, str]:
     """The words of each sequence in logical blocks, the block table beside them, and the pool with every word in its slot.
 
     `sequences` maps a name to (its words, its table); words of up to five letters fit. `new` are the slots to outline.
-    A block with two owners says so; blocks of requests that are not shown are hatched.
+    A block with two owners says so; blocks of requests that are not shown are hatched. Returns the picture and its words.
     """
     size = pool.block_size
     rows = sum(len(table.blocks) + 1 for _, table in sequences.values())
@@ -53,7 +55,17 @@ def journey(title: str, pool: BlockPool, sequences: Mapping[str, tuple[Sequence[
             canvas.rect(POOL_X, y, size * CELL, HEIGHT, fill, hatch=hatch, label=label, stroke=style.MUTED)
         canvas.text(POOL_X + size * CELL + 8, y + HEIGHT / 2, note, fill=style.MUTED)
     canvas.text(POOL_X + size * CELL + 8, 52, "slots", bold=True)
-    return canvas
+    return canvas, f"{title}. {_in_words(pool, sequences, words_in)}"
+
+
+def _in_words(pool, sequences, shown) -> str:
+    tables = [
+        f"{name}: {table.num_tokens} words, in blocks {', '.join(map(str, table.blocks))}." for name, (_, table) in sequences.items()
+    ]
+    shared = [str(block) for block in sorted(shown) if pool.ref_count(block) > 1]
+    tables += [f"With two owners: {', '.join(shared)}."] if shared else []
+    others = pool.num_blocks - pool.num_free - len(shown)
+    return " ".join([*tables, f"Other requests hold {others} of the {pool.num_blocks} blocks; free: {pool.num_free}."])
 
 
 def _block(canvas: Canvas, x, y, number, fill, first_slot, size, cells, new) -> None:
