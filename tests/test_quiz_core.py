@@ -235,6 +235,19 @@ def test_a_message_with_a_number_of_a_hidden_case_is_not_quoted():
     assert sentence(SUM, lambda xs, n: missing).endswith("(name 'missing' is not defined)")  # noqa: F821
 
 
+def test_the_shortest_call_that_fails_is_quoted_unless_it_is_a_hidden_case():
+    shown = [([1, 2], 3), ([1, 2, 3], 10), ([0], 5)]
+    part = calls("shown", scaled_sum, lambda rng: [*shown, *hidden(rng)])
+
+    def off_by_one(xs, n):
+        return sum(xs) * n + (len(xs) > 1)
+
+    assert sentence(part, off_by_one) == "the number is too large: off_by_one([1, 2], 3) should return 9"
+    assert sentence(SUM, off_by_one) == "the number is too large"
+    arrays = calls("shown", lambda x: 2 * x, [(np.arange(3),)])
+    assert sentence(arrays, lambda x: x) == "some elements are wrong"
+
+
 def test_a_function_that_is_right_for_the_shown_case_only_is_rejected():
     shown = calls("shown", scaled_sum, [([1, 2], 3)])
     assert accepts(shown, lambda xs, n: 9) and not accepts(SUM, lambda xs, n: 9)

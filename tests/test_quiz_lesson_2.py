@@ -265,8 +265,9 @@ WRONG = {  # name: [(answer, words of the verdict)]; of a pair, one is right
         (lambda c: KV(c) // BYTES[c["dtype"]], "bytes of its dtype"),
         (lambda c: KV(c, heads="num_attention_heads"), "only KV heads are kept"),
         (lambda c: KV(c, own_head_dim=False), "where the configuration states head_dim"),
+        (lambda c: KV(c, heads="num_attention_heads", own_head_dim=False), "count KV heads, not query heads"),
         (lambda c: KV(c | {"num_key_value_heads": c["num_key_value_heads"]}), "KeyError"),
-        (lambda c: 8 * KV(c), "too large"),
+        (lambda c: 8 * KV(c), "too large: your function({"),
         (in_place(KV), "changes its input"),
     ],
     "2.1-reservation": [
@@ -276,6 +277,8 @@ WRONG = {  # name: [(answer, words of the verdict)]; of a pair, one is right
         (lambda m, p, o, g: "T" * (p + o) + "." * (m - p - o), "only `generated` output tokens"),
         (lambda m, p, o, g: "T" * (p + g) + "r" * o + "." * (m - p - g - o), "what is not yet generated"),
         (lambda m, p, o, g: "T" * (p + g) + "r" * (o - g), "goes on to max_seq_len"),
+        (lambda m, p, o, g: letters(m, p, max(o - 1, 0), max(g - 1, 0)), "the last token gets a slot too"),
+        (lambda m, p, o, g: letters(m, p, o, max(g - 1, 0)), "your function(8, 5, 3, 3) should return 'TTTTTTTT'"),
         (lambda m, p, o, g: list(letters(m, p, o, g)), "a string is expected"),
     ],
     "2.2-fill": [
@@ -319,6 +322,7 @@ WRONG = {  # name: [(answer, words of the verdict)]; of a pair, one is right
         (lambda m, table, n, b: READ(m, table, n // b * b, b), "the last block counts too"),
         (lambda m, table, n, b: [m[block] for block in table], "a block id is no slot"),
         (lambda m, table, n, b: (entry for entry in READ(m, table, n, b)), "not a generator"),
+        (lambda m, table, n, b: READ(m, table[::-1], n, b), "([10, 11, 12, 13, 14, 15, 16, 17, 18], [2, 0], 5, 3) should return [16"),
         (in_place(READ), "changes its input"),
     ],
     "2.3-admit": [
@@ -328,7 +332,7 @@ WRONG = {  # name: [(answer, words of the verdict)]; of a pair, one is right
         (lambda p, f, n, b, w: f - -(-p // b) > int(w * n), "exactly that many"),
         (lambda p, f, n, b, w: f - p >= int(w * n), "the pool in blocks"),
         (lambda p, f, n, b, w: f >= int(w * n), "no longer free afterwards"),
-        (lambda p, f, n, b, w: not ADMIT(p, f, n, b, w), "opposite"),
+        (lambda p, f, n, b, w: not ADMIT(p, f, n, b, w), "opposite of the right one: your function(17, 2, 100, 16, 0.0) should"),
         (lambda p, f, n, b, w: f - -(-p // b), "True or False is expected"),
     ],
     "2.3-preempt": [

@@ -196,7 +196,7 @@ def sharing_by_saving(prompt_tokens, generated, num_samples, block_size):
 RIGHT = [
     ("3.1-blocks", lesson_3_1.blocks_for), ("3.1-blocks", count_up), ("3.1-blocks", lambda n, b: (n + b - 1) // b),
     ("3.1-translate", lesson_3_1.translate), ("3.1-translate", translate_by_hand), ("3.1-translate", translate_by_slots),
-    ("3.1-predict", (128, 14, 15, 0)), ("3.1-predict", [128.0, 14, 15, 0]),
+    ("3.1-predict", (128, 14, 15, 245)), ("3.1-predict", [128.0, 14, 15, 245]),
     ("3.2-append", lesson_3_2.append), ("3.2-append", append_one_by_one), ("3.2-append", append_with_the_package),
     ("3.2-slots", lesson_3_2.token_slots), ("3.2-slots", slots_by_block), ("3.2-slots", slots_as_array),
     ("3.2-write", lesson_3_2.write), ("3.2-write", write_in_a_loop), ("3.2-write", write_and_return),
@@ -241,6 +241,29 @@ def never_raises(blocks, num_tokens, n, free_blocks, block_size):
         return lesson_3_2.append(blocks, num_tokens, n, free_blocks, block_size)
     except OutOfBlocks:
         return []
+
+
+def keeps_what_it_got(blocks, num_tokens, n, free_blocks, block_size):
+    needed, available = -(-(num_tokens + n) // block_size) - len(blocks), len(free_blocks)
+    for _ in range(needed):
+        if not free_blocks:
+            raise OutOfBlocks(needed, available)
+        blocks.append(free_blocks.pop())
+    return lesson_3_2.append(blocks, num_tokens, n, free_blocks, block_size)
+
+
+def names_the_total(blocks, num_tokens, n, free_blocks, block_size):
+    try:
+        return lesson_3_2.append(blocks, num_tokens, n, free_blocks, block_size)
+    except OutOfBlocks as error:
+        raise OutOfBlocks(error.requested + len(blocks), error.free) from None
+
+
+def names_nonsense(*inputs):
+    try:
+        return lesson_3_2.append(*inputs)
+    except OutOfBlocks:
+        raise OutOfBlocks(99, 99) from None
 
 
 def takes_from_the_front(blocks, num_tokens, n, free_blocks, block_size):
@@ -315,15 +338,19 @@ WRONG = [
     ("3.1-translate", lambda blocks, size, p: blocks.pop(), "changes its input `blocks`"),
     ("3.1-translate", lambda blocks, size, p: lesson_3_1.translate(blocks, 16, p), "any table and block size"),
     *[("3.1-predict", answer, sentence) for answer, sentence in [
-        ((129, 14, 15, 0), "the last block is full"), ((2048, 14, 15, 0), "that is its slots"),
-        ((128, 2, 15, 0), "that many are filled"), ((128, 13, 15, 0), "are two"),
-        ((128, 14, 16, 0), "at least one slot"), ((128, 14, 8, 0), "about the average"),
-        ((128, 14, 15, 13), "any free block serves any sequence"), ((float("nan"), 14, 15, 0), "fraction"),
+        ((129, 14, 15, 245), "the last block is full"), ((2048, 14, 15, 245), "that is its slots"),
+        ((128, 2, 15, 245), "that many are filled"), ((128, 13, 15, 245), "are two"),
+        ((128, 14, 16, 245), "at least one slot"), ((128, 14, 8, 245), "about the average"),
+        ((128, 14, 15, 15_728 // 50), "blocks are given out, not slots"), ((128, 14, 15, -(-983 // 4)), "three blocks are left over"),
+        ((128, 14, 15, 983 // 3), "a fourth block"), ((float("nan"), 14, 15, 245), "fraction"),
     ]],
     # 3.2
     *[("3.2-append", answer, sentence) for answer, sentence in lesson_3_2.APPEND_MISTAKES],
     *[("3.2-append", answer, sentence) for answer, sentence in [
         (never_raises, "OutOfBlocks must be raised"),
+        (keeps_what_it_got, "nothing may be taken"),
+        (names_the_total, "names the blocks that are missing in the table"),
+        (names_nonsense, "names the blocks that are missing in the table"),
         (takes_from_the_front, "take them from the end, with pop()"),
         (reads_without_taking, "in the table and free at once"),
         (changed_append(then=lambda result, blocks, free: None), "it returns nothing"),

@@ -5,6 +5,7 @@ runs the learner's functions through `call`, which copies the inputs, guards aga
 changed input. Hidden cases are drawn from a seed, so a verdict is always the same. A file of exercises imports torch only inside them.
 """
 
+import ast
 import copy
 import random
 from collections.abc import Callable, Iterable
@@ -61,7 +62,8 @@ def calls(title: str, reference: Callable, cases, *, mistakes: Iterable[tuple[Ca
     """A part in which the learner's function must return what `reference` returns, and leave its inputs alone.
 
     cases: argument tuples, or a function of a seeded `random.Random` that returns them (hidden cases).
-    mistakes: (wrong function, sentence); the sentence is said when the answer behaves like the wrong function in every case.
+    mistakes: (wrong function, sentence); the sentence is said when the answer behaves like the wrong function in every case. For any
+    other slip the shortest call that fails is quoted, among those that do not depend on the seed.
     """
 
     def test(function):
@@ -73,7 +75,14 @@ def calls(title: str, reference: Callable, cases, *, mistakes: Iterable[tuple[Ca
         for wrong, sentence in mistakes:
             if _first_difference(wrong, inputs, results, rtol) is None:
                 raise Wrong(sentence)
-        raise Wrong("it returns nothing; is the return missing?" if all(result is None for result in results) else problem)
+        if all(result is None for result in results):
+            raise Wrong("it returns nothing; is the return missing?")
+        fixed = {freeze(case) for case in _drawn(title + ", again", cases)}
+        failing = [
+            case for case, result in zip(inputs, results, strict=True)
+            if freeze(case) in fixed and _first_difference(reference, [case], [result], rtol)
+        ]  # fmt: skip
+        raise Wrong(problem + min((_quoted(function, reference, case) for case in failing), key=len, default=""))
 
     return Part(title, test, points, of)
 
@@ -126,6 +135,17 @@ def _first_difference(function, inputs, results, rtol) -> str | None:
         except Wrong as wrong:
             return str(wrong)
     return None
+
+
+def _quoted(function, reference, case) -> str:
+    """What a call should return, to be added to a sentence; nothing where the case is no plain Python data."""
+    inputs, right = ", ".join(map(repr, case)), repr(reference(*copy.deepcopy(case)))
+    try:
+        ast.literal_eval(f"({inputs}, {right})")
+    except (SyntaxError, ValueError):
+        return ""
+    name = getattr(function, "__name__", "")
+    return f": {name if name.isidentifier() else 'your function'}({inputs}) should return {right}"
 
 
 def _matches(expected, answer, rtol) -> bool:

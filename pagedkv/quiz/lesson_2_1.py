@@ -63,13 +63,21 @@ def _config_mistakes(*without):
         "dtype": (lambda c: kv_bytes_per_token(c, dtype_bytes=1), "this counts numbers; each takes the bytes of its dtype"),
         "heads": (lambda c: kv_bytes_per_token(c, heads="num_attention_heads"), "only KV heads are kept; query heads share them"),
         "dim": (lambda c: kv_bytes_per_token(c, own_head_dim=False), "where the configuration states head_dim, that is what counts"),
+        "both": (
+            lambda c: kv_bytes_per_token(c, heads="num_attention_heads", own_head_dim=False),
+            "count KV heads, not query heads, and take head_dim from the configuration where it is stated",
+        ),
     }
     return tuple(mistake for name, mistake in mistakes.items() if name not in without)
 
 
 CONFIG = Exercise("2.1-config", "bytes per token from a configuration", (
-    calls("K and V for every query head", kv_bytes_per_token, [(CONFIGS["every head"],)], mistakes=_config_mistakes("heads", "dim")),
-    calls("grouped queries", kv_bytes_per_token, [(CONFIGS["grouped"],), (CONFIGS["multi-query"],)], mistakes=_config_mistakes("dim")),
+    calls(
+        "K and V for every query head", kv_bytes_per_token, [(CONFIGS["every head"],)], mistakes=_config_mistakes("heads", "dim", "both")
+    ),
+    calls(
+        "grouped queries", kv_bytes_per_token, [(CONFIGS["grouped"],), (CONFIGS["multi-query"],)], mistakes=_config_mistakes("dim", "both")
+    ),
     calls("a head_dim of its own", kv_bytes_per_token, [(CONFIGS["wide heads"],)], mistakes=_config_mistakes()),
 ))
 
@@ -78,6 +86,10 @@ CONFIG = Exercise("2.1-config", "bytes per token from a configuration", (
 
 def reservation(max_seq_len, prompt, output, generated):
     return "T" * (prompt + generated) + "r" * (output - generated) + "." * (max_seq_len - prompt - output)
+
+
+def _last_is_not_stored(max_seq_len, prompt, output, generated):
+    return reservation(max_seq_len, prompt, max(output - 1, 0), max(generated - 1, 0))
 
 
 def _reservation_cases(random):
@@ -95,6 +107,7 @@ RESERVATION = Exercise("2.1-reservation", "a reservation, slot by slot", (
         (lambda m, p, o, g: "T" * (p + o) + "." * (m - p - o), "only `generated` output tokens are there yet; the others are reserved, r"),
         (lambda m, p, o, g: "T" * (p + g) + "r" * o + "." * (m - p - g - o), "of the output, only what is not yet generated is reserved"),
         (lambda m, p, o, g: "T" * (p + g) + "r" * (o - g), "the reservation goes on to max_seq_len, whatever is used of it"),
+        (_last_is_not_stored, "here the last token gets a slot too: T and r together are prompt + output letters"),
     )),
 ))
 

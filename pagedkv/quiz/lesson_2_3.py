@@ -10,6 +10,7 @@ def read_in_order(memory, table, num_tokens, block_size):
 
 
 def _read_cases(random):
+    yield [10, 11, 12, 13, 14, 15, 16, 17, 18], [2, 0], 5, 3
     for block_size, num_tokens in ((4, 11), (4, 8), (4, 3), (16, 50), (1, 5), (3, 7), (2, 1)):
         memory = random.sample(range(1000, 2000), 12 * block_size)
         yield memory, random.sample(range(12), -(-num_tokens // block_size)), num_tokens, block_size

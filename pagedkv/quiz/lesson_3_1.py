@@ -117,10 +117,14 @@ EXERCISES = [
                 ],
             ),
             equals(
-                "slots of the pool that no sequence can use",
-                0,
+                "sequences of 50 tokens in 983 blocks",
+                245,
                 of=3,
-                mistakes=[(13, "that is the remainder for sequences that must not share; any free block serves any sequence")],
+                mistakes=[
+                    (314, "blocks are given out, not slots: 50 tokens take four whole blocks"),
+                    (246, "three blocks are left over, and a sequence takes four"),
+                    (327, "50 tokens need a fourth block for the last two"),
+                ],
             ),
         ),
     ),

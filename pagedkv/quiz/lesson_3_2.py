@@ -20,14 +20,14 @@ def append(blocks, num_tokens, n, free_blocks, block_size):
 
 
 def _observe(function, case):
-    """(what the function returns or "OutOfBlocks", its table, the free blocks) after one call on copies of the case."""
+    """(what the function returns or raises, its table, the free blocks) after one call on copies of the case."""
     blocks, num_tokens, n, free_blocks, size = copy.deepcopy(case)
 
     def guarded(*inputs):
         try:
             return function(*inputs)
-        except OutOfBlocks:
-            return "OutOfBlocks"
+        except OutOfBlocks as error:
+            return {"needed": error.requested, "available": error.free}
 
     result = call(guarded, blocks, num_tokens, n, free_blocks, size, changes=(0, 3))
     return result, blocks, free_blocks
@@ -45,10 +45,13 @@ def _append_part(title, cases):
         for (result, blocks, free_blocks), (my_result, my_blocks, my_free) in zip(right, seen, strict=True):
             if my_result is None:
                 raise Wrong("it returns nothing; the slots of the new tokens are expected")
-            if result == "OutOfBlocks" != my_result:
+            raises, i_raise = isinstance(result, dict), isinstance(my_result, dict)
+            if raises and not i_raise:
                 raise Wrong("there are too few free blocks here, and OutOfBlocks must be raised")
-            if my_result == "OutOfBlocks" != result:
+            if i_raise and not raises:
                 raise Wrong("it raises OutOfBlocks although the tokens fit")
+            if raises and not _alike((blocks, free_blocks), (my_blocks, my_free)):
+                raise Wrong("when the blocks do not suffice, nothing may be taken: count first, then take")
             if sorted(my_blocks + my_free) != sorted(blocks + free_blocks):
                 raise Wrong("after it some block is in the table and free at once, or in neither")
             if len(my_blocks) != len(blocks):
@@ -57,6 +60,8 @@ def _append_part(title, cases):
                 same((blocks, free_blocks), (my_blocks, my_free))
             except Wrong:
                 raise Wrong("the table has the right length, but other blocks in it: take them from the end, with pop()") from None
+            if raises and not _alike(result, my_result):
+                raise Wrong("OutOfBlocks(needed, available) names the blocks that are missing in the table, and those that are free")
             try:
                 same(result, my_result)
             except Wrong as wrong:
@@ -100,15 +105,6 @@ def _all_slots(blocks, num_tokens, n, free_blocks, block_size):
     return [blocks[p // block_size] * block_size + p % block_size for p in range(num_tokens + n)]
 
 
-def _keeps_what_it_got(blocks, num_tokens, n, free_blocks, block_size):
-    needed = -(-(num_tokens + n) // block_size) - len(blocks)
-    for i in range(needed):
-        if not free_blocks:
-            raise OutOfBlocks(needed - i, 0)
-        blocks.append(free_blocks.pop())
-    return append(blocks, num_tokens, n, free_blocks, block_size)
-
-
 def _one_too_far(blocks, num_tokens, n, free_blocks, block_size):
     append(blocks, num_tokens, n, free_blocks, block_size)
     return [blocks[p // block_size] * block_size + p % block_size + 1 for p in range(num_tokens, num_tokens + n)]
@@ -126,7 +122,6 @@ APPEND_MISTAKES = [
     (_all_slots, "the slots of all tokens are returned; those of the new tokens are expected"),
     (_one_too_far, "the slots are one too far; offsets count from 0"),
     (_logical, "those are positions; a slot is block id × block size + offset"),
-    (_keeps_what_it_got, "when the blocks do not suffice, nothing may be taken: count first, then take"),
 ]
 
 
