@@ -33,14 +33,14 @@ def width(shape: dict) -> float:
 
 @pytest.mark.parametrize(("prompt", "steps"), [(4, 8), (1, 1), (9, 3)])
 def test_a_dark_cell_for_every_token_that_is_computed(prompt, steps):
-    canvas = recomputed_and_kept(prompt, steps)
+    canvas, _ = recomputed_and_kept(prompt, steps)
     without, kept = computed_without_cache(prompt, steps), computed_with_cache(prompt, steps)
     assert len(filled(canvas, style.TOKEN)) == without + kept + 1  # one in the legend
     assert {f"without a cache: {without}", f"with a cache: {kept}"} <= set(texts(canvas))
 
 
 def test_every_token_stands_in_its_slot_and_in_its_place():
-    canvas = scattered({"A": [0, 2], "B": [1]}, num_slots=4)
+    canvas, _ = scattered({"A": [0, 2], "B": [1]}, num_slots=4)
     seen = texts(canvas)
     assert all(seen.count(label) == 2 for label in ("A0", "A1", "B0"))
     x = {shape["text"]: shape["x"] for kind, shape in canvas.shapes if kind == "text" and shape["text"] in ("0", "1", "2")}
@@ -50,7 +50,7 @@ def test_every_token_stands_in_its_slot_and_in_its_place():
 
 
 def test_copies_are_counted_and_drawn_to_scale():
-    canvas = copied_prompts(100, [50, 30])
+    canvas, _ = copied_prompts(100, [50, 30])
     assert texts(canvas)[0] == "2 branches of one prompt: 100 of 280 slots hold copies (36 %)"
     first, copy = filled(canvas, style.request_colour(0))[0], filled(canvas, style.mix(style.request_colour(0)))[0]
     assert width(first) == pytest.approx(width(copy)) == pytest.approx(800 * 100 / 280)
@@ -58,7 +58,7 @@ def test_copies_are_counted_and_drawn_to_scale():
 
 def test_rounding_and_holes_are_the_two_parts_of_external():
     run = simulate(sample_requests("paper-sharegpt", 100), Oracle(BuddyArena(4096)), 4096)
-    canvas = shares_by_allocator({"oracle, buddy": run}, "a title")
+    canvas, _ = shares_by_allocator({"oracle, buddy": run}, "a title")
     external = 100 * run.shares()["external"]
     assert 0 < rounding_share(run) < external
     parts = [width(shape) for shape in filled(canvas, style.EXTERNAL) if shape["hatch"] in ("x", None) and shape["stroke"]]
@@ -67,13 +67,14 @@ def test_rounding_and_holes_are_the_two_parts_of_external():
 
 
 def test_bars_are_as_high_as_the_shares():
-    canvas = token_share_by_block_size({"long": {1: 1.0, 64: 0.5}, "short": {1: 0.25}})
+    canvas, _ = token_share_by_block_size({"long": {1: 1.0, 64: 0.5}, "short": {1: 0.25}})
     heights = [max(y for _, y in shape["points"]) - min(y for _, y in shape["points"]) for shape in filled(canvas, style.TOKEN)]
     assert heights == pytest.approx([150, 75, 37.5])
     assert {"100", "50", "25", "64", "block size, long"} <= set(texts(canvas))
 
 
 def test_the_histogram_says_how_many_fit_and_how_full_they_are():
-    figure = lengths_against_reservation({"some": np.array([256, 512, 768, 5000])}, reserved=1024)
+    figure, words = lengths_against_reservation({"some": np.array([256, 512, 768, 5000])}, reserved=1024)
     assert figure.axes[0].get_title(loc="left") == "some: 75 % of the requests fit, and fill 50 % of 1,024 slots"
     assert sum(patch.get_height() for patch in figure.axes[0].patches) == 3
+    assert "some: mean 512, 75% fit" in words

@@ -8,8 +8,8 @@ from pagedkv.draw.strip import Piece, draw_strip, state_piece
 from pagedkv.timeline import Timeline
 
 
-def shares_by_allocator(runs: Mapping[str, Timeline], title: str) -> Canvas:
-    """A strip of 100 % for each named run: means over the steps at which a request waits."""
+def shares_by_allocator(runs: Mapping[str, Timeline], title: str) -> tuple[Canvas, str]:
+    """A strip of 100 % for each named run: means over the steps at which a request waits. Returns the picture and its words."""
     left, bar, gap = 236, 34, 18
     canvas = Canvas(style.WIDTH, 92 + len(runs) * (bar + gap))
     canvas.text(20, 24, title, size=style.TITLE, bold=True)
@@ -29,8 +29,11 @@ def shares_by_allocator(runs: Mapping[str, Timeline], title: str) -> Canvas:
         canvas.rect(x, y - 8, 16, 16, fill, hatch=hatch)
         canvas.text(x + 22, y, style.STATE_NAMES[state])
         x += 44 + style.text_width(style.STATE_NAMES[state])
-    canvas.text(x, y, "in % of the pool", fill=style.MUTED)
-    return canvas
+    canvas.text(x, y, "external = rounding + holes, in % of the pool", fill=style.MUTED)
+    words = "; ".join(
+        f"{name}: {run.shares()['external']:.1%} external, of which rounding is {rounding_share(run):.1f} %" for name, run in runs.items()
+    )
+    return canvas, f"{title}. Strips of the shares of the pool. {words}."
 
 
 def rounding_share(run: Timeline) -> float:

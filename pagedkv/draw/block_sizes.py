@@ -6,8 +6,11 @@ from pagedkv.draw import style
 from pagedkv.draw.canvas import Canvas
 
 
-def token_share_by_block_size(shares: Mapping[str, Mapping[int, float]]) -> Canvas:
-    """`shares` maps a workload to {block size: share of token states, from 0 to 1}; one group of bars for each workload."""
+def token_share_by_block_size(shares: Mapping[str, Mapping[int, float]]) -> tuple[Canvas, str]:
+    """`shares` maps a workload to {block size: share of token states, from 0 to 1}; one group of bars for each workload.
+
+    Returns the picture and its words.
+    """
     height, base, left = 150, 222, 66
     canvas = Canvas(style.WIDTH, 272)
     canvas.text(20, 24, "Slots that hold tokens, % of the pool, by block size", size=style.TITLE, bold=True)
@@ -24,4 +27,7 @@ def token_share_by_block_size(shares: Mapping[str, Mapping[int, float]]) -> Canv
             canvas.text(x + (i + 0.5) * pitch, top - 11, f"{100 * share:.0f}", anchor="middle")
             canvas.text(x + (i + 0.5) * pitch, base + 14, f"{block_size}", anchor="middle")
         canvas.text(x, base + 38, f"block size, {workload}", fill=style.MUTED)
-    return canvas
+    words = "; ".join(
+        f"{name}: {', '.join(f'{share:.0%} at {size}' for size, share in by_size.items())}" for name, by_size in shares.items()
+    )
+    return canvas, f"Bars of the share of slots that hold tokens, by block size. {words}."

@@ -1,6 +1,6 @@
 """A pool of small blocks, the block tables of its sequences, and an arrow for every entry."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pagedkv.block_pool import BlockPool
 from pagedkv.block_table import BlockTable
@@ -11,12 +11,19 @@ ENTRY, ROW, BLOCK_ROW = 34, 46, 72
 
 
 def pool_and_tables(
-    title: str, pool: BlockPool, tables: Mapping[str, BlockTable], picked: tuple[str, int] | None = None, say: str = "", note: str = ""
-) -> Canvas:
+    title: str,
+    pool: BlockPool,
+    tables: Mapping[str, BlockTable],
+    picked: tuple[str, int] | None = None,
+    say: str = "",
+    note: str = "",
+    names: Sequence[str] = (),
+) -> tuple[Canvas, str]:
     """Tables above, pool below; each slot shows the position that it holds. A block with several owners is outlined twice.
 
     `picked` is (sequence, position): its entry, its slot and its address are set off. `say` is a line of text under the title,
-    `note` is added to what is said about the pool.
+    `note` is added to what is said about the pool, `names` fixes the order of the colours where tables come and go. Returns the
+    picture and its words.
     """
     size = pool.block_size
     cell = 22 if size > 1 else 40
@@ -39,17 +46,20 @@ def pool_and_tables(
     held: dict[int, tuple[str, list[range]]] = {}  # block -> its colour, and the positions that each owner has in it
     entries = []
     for row, (name, table) in enumerate(tables.items()):
+        fill = style.request_colour([*(names or tables)].index(name))
         for logical, block in enumerate(table.blocks):
             on_path = picked is not None and (name, logical) == (picked[0], address.logical_block)
-            entries.append((on_path, left + logical * (ENTRY + 4), 82 + row * ROW, block, style.request_colour(row)))
+            entries.append((on_path, left + logical * (ENTRY + 4), 82 + row * ROW, block, fill))
             positions = range(logical * size, min(logical * size + size, table.num_tokens))
-            held.setdefault(block, (style.request_colour(row), []))[1].append(positions)
+            held.setdefault(block, (fill, []))[1].append(positions)
+    for on_path, x, y, _, fill in entries:
+        canvas.rect(x, y, ENTRY, 26, fill, **_edge(on_path))
     for on_path, x, y, block, fill in sorted(entries):  # the picked one on top
         end_x, end_y = place(block)
         colour = style.HIGHLIGHT if on_path else style.mix(fill, style.INK, 0.3)
         canvas.curve(x + ENTRY / 2, y + 27, end_x + cell * size / 2, end_y - 5, stroke=colour, line=2.5 if on_path else 1.2)
-    for on_path, x, y, block, fill in entries:
-        canvas.rect(x, y, ENTRY, 26, fill, label=block, bold=on_path, **_edge(on_path))
+    for on_path, x, y, block, _ in entries:  # over the arrows of the tables above
+        canvas.text(x + ENTRY / 2, y + 13, block, anchor="middle", bold=on_path)
     for row, name in enumerate(tables):
         canvas.text(14, 95 + row * ROW, words[name], bold=picked is not None and name == picked[0])
     for block in range(pool.num_blocks):
@@ -69,7 +79,9 @@ def pool_and_tables(
     if picked:
         x, y = place(address.physical_block)
         canvas.rect(x + address.offset * cell, y, cell, 26, None, **_edge(True))
-    return canvas
+    listed = "; ".join(f"{words[name]} in blocks {table.blocks}" for name, table in tables.items()) or "no tables"
+    way = f" Token {picked[1]} of {picked[0]} is in block {address.physical_block}, offset {address.offset}." if picked else ""
+    return canvas, f"{title}. {say}{'. ' * bool(say)}Block tables and their {state}{note}. {listed}.{way}"
 
 
 def _edge(on_path):

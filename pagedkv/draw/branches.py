@@ -7,8 +7,11 @@ from pagedkv.draw.canvas import Canvas
 from pagedkv.draw.strip import Piece, bracket, draw_strip
 
 
-def copied_prompts(prompt: int, outputs: Sequence[int]) -> Canvas:
-    """One strip with the branches side by side: a prompt of `prompt` tokens and an output of their own each."""
+def copied_prompts(prompt: int, outputs: Sequence[int]) -> tuple[Canvas, str]:
+    """One strip with the branches side by side: a prompt of `prompt` tokens and an output of their own each.
+
+    Returns the picture and its words.
+    """
     canvas = Canvas(style.WIDTH, 176)
     copies, total = prompt * (len(outputs) - 1), prompt * len(outputs) + sum(outputs)
     title = f"{len(outputs)} branches of one prompt: {copies:,} of {total:,} slots hold copies ({100 * copies / total:.0f} %)"
@@ -24,4 +27,4 @@ def copied_prompts(prompt: int, outputs: Sequence[int]) -> Canvas:
         bracket(canvas, spans[2 * branch][0] + 2, spans[2 * branch + 1][1] - 2, 70, f"branch {branch}")
         begin, end = spans[2 * branch]
         canvas.text((begin + end) / 2, 146, f"{prompt}", anchor="middle", fill=style.MUTED)
-    return canvas
+    return canvas, f"{title}. They lie side by side in memory, each a prompt of {prompt} tokens and an output of its own."

@@ -132,7 +132,7 @@ def front() -> tuple[Canvas, str]:
         f"of the slots hold tokens and the last request ends at step {ends[0]:,}; with paging {used[1]:.0%} do and it ends at step "
         f"{ends[1]:,}."
     )
-    return side_by_side(runs, step), alt
+    return side_by_side(runs, step)[0], alt
 
 
 FIGURES: dict[str, Callable[[], tuple[Canvas, str]]] = {

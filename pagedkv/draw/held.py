@@ -7,13 +7,16 @@ from pagedkv.draw.canvas import Canvas
 from pagedkv.draw.strip import draw_legend, draw_strip, state_piece
 
 
-def held_by_policy(held: Mapping[str, Mapping[str, int]], title: str) -> Canvas:
-    """`held` maps a policy to its slots in each state: token_states, reserved, internal, external (the allocator's rounding)."""
+def held_by_policy(held: Mapping[str, Mapping[str, int]], title: str) -> tuple[Canvas, str]:
+    """`held` maps a policy to its slots in each state: token_states, reserved, internal, external (the allocator's rounding).
+
+    Returns the picture and its words.
+    """
     left, bar, gap = 212, 34, 20
     width = style.WIDTH - left - 150
     canvas = Canvas(style.WIDTH, 104 + len(held) * (bar + gap))
     canvas.text(20, 24, title, size=style.TITLE, bold=True)
-    draw_legend(canvas, left, 62, style.STATE_NAMES | {"external": "rounding"})
+    draw_legend(canvas, left, 62)
     most = max(sum(slots.values()) for slots in held.values())
     for row, (policy, slots) in enumerate(held.items()):
         y, total = 92 + row * (bar + gap), sum(slots.values())
@@ -22,4 +25,5 @@ def held_by_policy(held: Mapping[str, Mapping[str, int]], title: str) -> Canvas:
         draw_strip(canvas, left, y, width, bar, most, pieces)
         used = 100 * slots["token_states"] / total
         canvas.text(left + width * total / most + 10, y + bar / 2, f"{total:,}: {used:.0f} % used")
-    return canvas
+    words = "; ".join(f"{policy} {sum(slots.values()):,}, {slots['token_states']} used" for policy, slots in held.items())
+    return canvas, f"{title}. {words}."

@@ -16,8 +16,11 @@ def in_words(num_bytes: float) -> str:
     return f"{num_bytes:.3g} {units[0]}" if num_bytes < 1000 else f"{num_bytes:,.0f} {units[0]}"
 
 
-def kv_size(name: str, shape: KVShape, num_tokens: int, batch: int) -> Canvas:
-    """The product that gives the bytes of a token, and a bar for one sequence and for `batch` of them."""
+def kv_size(name: str, shape: KVShape, num_tokens: int, batch: int) -> tuple[Canvas, str]:
+    """The product that gives the bytes of a token, and a bar for one sequence and for `batch` of them.
+
+    Returns the picture and its words.
+    """
     canvas = Canvas(style.WIDTH, 330)
     total = shape.bytes_per_token * num_tokens * batch
     title = f"{name}: {batch:,} × {num_tokens:,} tokens take {in_words(total)}"
@@ -54,4 +57,9 @@ def kv_size(name: str, shape: KVShape, num_tokens: int, batch: int) -> Canvas:
         x, label = left + max(size * scale, 1), in_words(size * 2**30)
         canvas.rect(x + 4, y + 8, style.text_width(label) + 24, 20, style.BACKGROUND, stroke=None)  # no line crosses the number
         canvas.text(x + 10, y + 18, label, bold=True)
-    return canvas
+    product = " × ".join(f"{number} {words}" for number, words in factors)
+    alt = (
+        f"{title}. {product} = {shape.bytes_per_token:,} bytes a token. Bars for one sequence, {in_words(total / batch)}, "
+        f"and for {batch:,}, next to the memory of GPUs."
+    )
+    return canvas, alt

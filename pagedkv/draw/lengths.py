@@ -8,20 +8,24 @@ from pagedkv.draw import style
 
 
 def lengths_against_reservation(totals: Mapping[str, np.ndarray], reserved: int):
-    """One histogram for each named array of total lengths, in tokens, up to `reserved`. Returns a matplotlib figure."""
+    """One histogram for each named array of total lengths, in tokens, up to `reserved`. Returns a matplotlib figure and its words."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
+    fits = {name: lengths[lengths <= reserved] for name, lengths in totals.items()}
     with mpl.rc_context(style.matplotlib_settings()):
         figure = Figure((style.WIDTH / 96, 1.75 * len(totals) + 0.55), layout="constrained")
         for axes, (name, lengths) in zip(figure.subplots(len(totals), sharex=True, squeeze=False)[:, 0], totals.items(), strict=True):
-            fits = lengths[lengths <= reserved]
-            axes.hist(fits, bins=np.linspace(0, reserved, 65), color=style.TOKEN)
-            axes.axvline(fits.mean(), color=style.HIGHLIGHT, linewidth=3)
+            mean = fits[name].mean()
+            axes.hist(fits[name], bins=np.linspace(0, reserved, 65), color=style.TOKEN)
+            axes.axvline(mean, color=style.HIGHLIGHT, linewidth=3)
             axes.axvline(reserved, color=style.INTERNAL, linewidth=3)
-            fit, filled = 100 * len(fits) / len(lengths), 100 * fits.mean() / reserved
+            fit, filled = 100 * len(fits[name]) / len(lengths), 100 * mean / reserved
             axes.set_title(f"{name}: {fit:.0f} % of the requests fit, and fill {filled:.0f} % of {reserved:,} slots")
-            axes.text(fits.mean() + reserved / 150, 0.86, "mean", transform=axes.get_xaxis_transform(), color=style.HIGHLIGHT)
+            beside = {"transform": axes.get_xaxis_transform(), "y": 0.86}
+            axes.text(mean + reserved / 150, s="mean", color=style.HIGHLIGHT, **beside)
+            axes.text(reserved * (1 - 1 / 150), s="reserved", ha="right", color=style.INTERNAL, **beside)
             axes.set(xlim=(0, 1.01 * reserved), yticks=[], ylabel="requests")
         axes.set_xlabel("prompt and output together, tokens")
-    return figure
+    words = "; ".join(f"{name}: mean {chosen.mean():,.0f}, {len(chosen) / len(totals[name]):.0%} fit" for name, chosen in fits.items())
+    return figure, f"Histograms of total request lengths next to a line at the {reserved:,} slots that are reserved. {words}."

@@ -10,8 +10,11 @@ from pagedkv.draw.memory_map import draw_memory_map
 ROW, LEFT, WIDTH = 32, 56, style.WIDTH - 76
 
 
-def playground(arena, extents: Mapping[int, object], title: str, error=None) -> Canvas:
-    """`title` says what happened last; `error` is the OutOfMemory of an allocation that just failed."""
+def playground(arena, extents: Mapping[int, object], title: str, error=None) -> tuple[Canvas, str]:
+    """`title` says what happened last; `error` is the OutOfMemory of an allocation that just failed.
+
+    Returns the picture and its words.
+    """
     refused = error.requested if error else None
     rows, holes = -(-arena.capacity // ROW), arena.holes()
     canvas = Canvas(style.WIDTH, 232 + rows * 45)
@@ -34,4 +37,7 @@ def playground(arena, extents: Mapping[int, object], title: str, error=None) -> 
     if refused:
         size = min(refused, arena.capacity) * scale
         canvas.rect(LEFT, y + 36, size, 30, style.BACKGROUND, stroke=style.HIGHLIGHT, line=2.5, dash=True, label=f"{refused} wanted")
-    return canvas
+    sizes = ", ".join(str(hole.size) for hole in holes) or "none"
+    named = ", ".join(f"r{number}: {extent.requested}" for number, extent in extents.items()) or "nothing"
+    alt = f"{title}. {f'{error}. ' if error else ''}An arena of {arena.capacity} slots holds {named}. Holes: {sizes}."
+    return canvas, alt

@@ -6,8 +6,11 @@ from pagedkv.draw.canvas import Canvas
 CELL = 22
 
 
-def recomputed_and_kept(prompt: int, steps: int) -> Canvas:
-    """A row for each decode step, a cell for each token that attention reads; dark cells are computed in that step."""
+def recomputed_and_kept(prompt: int, steps: int) -> tuple[Canvas, str]:
+    """A row for each decode step, a cell for each token that attention reads; dark cells are computed in that step.
+
+    Returns the picture and its words.
+    """
     tokens = prompt + steps - 1
     half = (style.WIDTH - 100) / 2
     cell = min(CELL, (half - 90) / tokens)
@@ -28,4 +31,9 @@ def recomputed_and_kept(prompt: int, steps: int) -> Canvas:
     for x, fill, words in ((100, style.TOKEN, "computed in this step"), (320, style.RESERVED, "read from the cache")):
         canvas.rect(x, y - 8, 16, 16, fill)
         canvas.text(x + 24, y, words)
-    return canvas
+    alt = (
+        f"Two triangles of cells, a row for each of {steps} steps after a prompt of {prompt} tokens. Without a cache every cell of "
+        f"every row is computed: {sum(range(prompt, prompt + steps))}. With a cache only the prompt in step 0 and one new cell in each "
+        f"later row are: {prompt + steps - 1}."
+    )
+    return canvas, alt

@@ -8,8 +8,8 @@ from pagedkv.draw.canvas import Canvas
 CACHED, COMPUTED = style.REQUESTS[0], style.REQUESTS[2]
 
 
-def reuse(title: str, rows: Sequence[tuple[str, int, int]]) -> Canvas:
-    """`rows` are (label, tokens from the cache, tokens computed); bars are drawn to one scale."""
+def reuse(title: str, rows: Sequence[tuple[str, int, int]]) -> tuple[Canvas, str]:
+    """`rows` are (label, tokens from the cache, tokens computed); bars are drawn to one scale. Returns the picture and its words."""
     left, width = 150, style.WIDTH - 150 - 130
     canvas = Canvas(style.WIDTH, 82 + 40 * len(rows))
     canvas.text(14, 22, title, size=style.TITLE, bold=True)
@@ -27,4 +27,5 @@ def reuse(title: str, rows: Sequence[tuple[str, int, int]]) -> Canvas:
                 canvas.rect(x, y, tokens * scale, 30, fill, label=label, stroke=style.MUTED, tip=f"{words} tokens")
             x += tokens * scale
         canvas.text(x + 8, y + 15, f"{cached / (cached + computed):.0%} cached")
-    return canvas
+    words = "; ".join(f"{label}: {cached:,} from the cache, {computed:,} computed" for label, cached, computed in rows)
+    return canvas, f"{title}. {words}."

@@ -8,8 +8,11 @@ from pagedkv.draw.canvas import Canvas
 MEASURED, PUBLISHED = style.REQUESTS[0], style.MUTED
 
 
-def savings(title: str, groups: Mapping[str, Mapping[int, tuple[float, float]]]) -> Canvas:
-    """`groups` maps a heading to {number of sequences: (measured %, published %)}, in per cent of the blocks without sharing."""
+def savings(title: str, groups: Mapping[str, Mapping[int, tuple[float, float]]]) -> tuple[Canvas, str]:
+    """`groups` maps a heading to {number of sequences: (measured %, published %)}, in per cent of the blocks without sharing.
+
+    Returns the picture and its words.
+    """
     left, scale = 140, (style.WIDTH - 140 - 100) / 80
     canvas = Canvas(style.WIDTH, 74 + sum(46 + 50 * len(group) for group in groups.values()))
     canvas.text(14, 22, title, size=style.TITLE, bold=True)
@@ -29,4 +32,8 @@ def savings(title: str, groups: Mapping[str, Mapping[int, tuple[float, float]]])
                 canvas.text(left + percent * scale + 8, top + 10, f"{percent:.1f} %")
             y += 50
         y += 8
-    return canvas
+    words = "; ".join(
+        f"{heading}: " + ", ".join(f"{n} sequences {measured:.1f} and {published} %" for n, (measured, published) in group.items())
+        for heading, group in groups.items()
+    )
+    return canvas, f"{title}: pairs of bars, measured and published. {words}."

@@ -8,9 +8,9 @@ from pagedkv.draw.canvas import Canvas
 HEIGHT, MEMORY_Y, MEMORY_HEIGHT, APART = 32, 160, 52, 100
 
 
-def scattered(slots: Mapping[str, Sequence[int]], num_slots: int) -> Canvas:
+def scattered(slots: Mapping[str, Sequence[int]], num_slots: int) -> tuple[Canvas, str]:
     """`slots` maps the names of two requests to their slots in reading order. The first stands above the memory, the second below; a line
-    leads from each token to its slot."""
+    leads from each token to its slot. Returns the picture and its words."""
     cell, left = (style.WIDTH - 130) / num_slots, 110
     bottom = MEMORY_Y + MEMORY_HEIGHT
     canvas = Canvas(style.WIDTH, bottom + APART + 20)
@@ -31,4 +31,6 @@ def scattered(slots: Mapping[str, Sequence[int]], num_slots: int) -> Canvas:
             begin, end = (y, bottom) if row else (y + HEIGHT, MEMORY_Y)
             canvas.line(left + (i + 0.5) * cell, begin, left + (slot + 0.5) * cell, end, stroke=fill, line=2)
             canvas.rect(left + i * cell, y, cell, HEIGHT, fill, label=f"{name}{i}")
-    return canvas
+    words = ", ".join(f"{name} in slots {', '.join(map(str, held))}" for name, held in slots.items())
+    alt = f"A memory of {num_slots} slots by address, in which the tokens of two requests alternate; above and below, each request in"
+    return canvas, f"{alt} reading order, with lines from its tokens to their slots: {words}."

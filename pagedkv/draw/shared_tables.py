@@ -9,8 +9,11 @@ from pagedkv.draw.canvas import Canvas
 SHARED, OWN = style.REQUESTS[0], style.REQUESTS[2]
 
 
-def shared_tables(title: str, tables: Sequence[BlockTable], facts: Sequence[str] = (), names: Sequence[str] = ()) -> Canvas:
-    """Each box is an entry of a table and holds a block id; boxes of one block are joined. `facts` are lines of text below."""
+def shared_tables(title: str, tables: Sequence[BlockTable], facts: Sequence[str] = (), names: Sequence[str] = ()) -> tuple[Canvas, str]:
+    """Each box is an entry of a table and holds a block id; boxes of one block are joined. `facts` are lines of text below.
+
+    Returns the picture and its words.
+    """
     columns = max(len(table.blocks) for table in tables)
     left, width = 64, min(56, (style.WIDTH - 78) / columns)
     canvas = Canvas(style.WIDTH, 102 + 34 * len(tables) + 26 * len(facts))
@@ -38,4 +41,5 @@ def shared_tables(title: str, tables: Sequence[BlockTable], facts: Sequence[str]
         canvas.text(left - 10, 91 + 34 * row, names[row] if names else row, anchor="end")
     for i, words in enumerate(facts):
         canvas.text(left, 100 + 34 * len(rows) + 26 * i, words, bold=i == 0)
-    return canvas
+    listed = "; ".join(f"{names[row] if names else row}: {blocks}" for row, blocks in enumerate(rows))
+    return canvas, f"{title}: a grid of {len(rows)} block tables in which a shared block is one box. {listed}. {'. '.join(facts)}."

@@ -42,12 +42,15 @@ def draw_snapshot(canvas: Canvas, x, y, width, timeline: Timeline, step: int, co
     return draw_memory_map(canvas, x, y, width, snapshot_pieces(timeline, step, colours), row_slots, row_height, numbers=False)
 
 
-def side_by_side(runs: Sequence[tuple[str, Timeline]], step: int, colours: str = "requests") -> Canvas:
-    """Two runs, (name, timeline), of the same requests at the same step: memory map above, shares over time below."""
+def side_by_side(runs: Sequence[tuple[str, Timeline]], step: int, colours: str = "requests") -> tuple[Canvas, str]:
+    """Two runs, (name, timeline), of the same requests at the same step: memory map above, shares over time below.
+
+    Returns the picture and its words.
+    """
     gap, width = 40, (style.WIDTH - 80) / 2
     longest = max(run.num_steps for _, run in runs)
     shares_y = 92 + ROWS * (18 + GAP) + 20
-    canvas = Canvas(style.WIDTH, shares_y + 196)
+    canvas, words = Canvas(style.WIDTH, shares_y + 196), []
     for column, (name, run) in enumerate(runs):
         x = 20 + column * (width + gap)
         end = run.num_steps
@@ -55,18 +58,20 @@ def side_by_side(runs: Sequence[tuple[str, Timeline]], step: int, colours: str =
         canvas.text(x, 24, name, size=style.TITLE, bold=True)
         if step < end:
             tokens = 100 * run.token_states[point] / run.capacity
+            words.append(f"{name}: {run.running[point]} run, {run.waiting[point]} wait, {tokens:.1f} % of the slots hold tokens.")
             canvas.text(x, 50, f"step {step:,}: {run.running[point]} running, {run.waiting[point]} waiting")
             canvas.text(x, 72, f"{tokens:.1f} % of the slots hold tokens", bold=True)
             draw_snapshot(canvas, x, 92, width, run, step, colours)
         else:
             canvas.text(x, 50, f"step {step:,}: all requests are done")
             canvas.text(x, 72, f"the last one left at step {end:,}", bold=True)
+            words.append(f"{name}: all requests are done.")
         draw_shares(canvas, x + 50, shares_y, width - 50, 130, run, now=min(step, end), until=longest, labels=False)
         done, room = f"done at step {end:,}", (width - 50) * (1 - end / longest)
         if style.text_width(done) < room - 16:
             canvas.text(x + width - room + 8, shares_y + 65, done)
     by_request = colours == "requests"
-    names = {"token_states": "tokens, by request" if by_request else "token states", "reserved": "reserved for later",
-             "internal": "never used", "external": "held by nobody"}
+    names = style.STATE_NAMES | {"token_states": "tokens, by request"} if by_request else style.STATE_NAMES
     draw_legend(canvas, 20, shares_y + 180, names, by_request)
-    return canvas
+    alt = f"Memory maps of two runs in {runs[0][1].capacity:,} slots at step {step:,}, and their shares over time. {' '.join(words)}"
+    return canvas, alt

@@ -10,7 +10,7 @@ from functools import cache
 TOKEN = "#004488"  # slots that hold K and V of a token
 RESERVED = "#6699CC"  # held by a request that will fill it later
 INTERNAL = "#BB5566"  # held by a request that will never fill it
-EXTERNAL = "#EECC66"  # held by nobody and of no use: holes, allocator rounding
+EXTERNAL = "#EECC66"  # of no use to anybody: holes that fit no request, and what an allocator adds by rounding up
 FREE = "#F2F2F2"  # held by nobody, and any request may take it
 HIGHLIGHT = "#AA3377"  # the one thing that the picture is about: arrows and outlines
 INK = "#222222"
@@ -25,7 +25,7 @@ STATES: dict[str, tuple[str, str | None]] = {
     "internal": (INTERNAL, "\\"),
     "external": (EXTERNAL, "x"),
 }
-STATE_NAMES = {"token_states": "token states", "reserved": "reserved", "internal": "internal", "external": "external and rounding"}
+STATE_NAMES = {"token_states": "token states", "reserved": "reserved", "internal": "internal", "external": "external"}
 
 # Fills for labelled cells, one per request; black text is readable on each.
 REQUESTS = ("#77AADD", "#EE8866", "#EEDD88", "#44BB99", "#FFAABB", "#99DDFF", "#BBCC33", "#AAAA00")

@@ -12,14 +12,21 @@ COLUMNS = 240  # more are not seen
 LEFT, RIGHT = 66, 250  # pixels for the axis and for the labels
 
 
-def shares_over_time(timelines: Mapping[str, Timeline], height: int = 170) -> Canvas:
-    """One panel of `height` pixels for each named run. Percentages are means over the steps at which a request waits."""
+def shares_over_time(timelines: Mapping[str, Timeline], height: int = 170) -> tuple[Canvas, str]:
+    """One panel of `height` pixels for each named run. Percentages are means over the steps at which a request waits.
+
+    Returns the picture and its words.
+    """
     canvas = Canvas(style.WIDTH, len(timelines) * (height + 84) + 4)
     for row, (name, timeline) in enumerate(timelines.items()):
         y = 22 + row * (height + 84)
         canvas.text(20, y, name, size=style.TITLE, bold=True)
         draw_shares(canvas, LEFT, y + 22, style.WIDTH - LEFT - RIGHT, height, timeline)
-    return canvas
+    words = "; ".join(
+        f"{name}: {', '.join(f'{style.STATE_NAMES[state]} {share:.1%}' for state, share in timeline.shares().items())}"
+        for name, timeline in timelines.items()
+    )
+    return canvas, f"The shares of the pool over the steps of {len(timelines)} runs, as stacked areas. Means: {words}."
 
 
 def draw_shares(canvas: Canvas, x, y, width, height, timeline: Timeline, *, now: int | None = None, until: int | None = None, labels=True):

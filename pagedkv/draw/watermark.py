@@ -8,8 +8,11 @@ from pagedkv.draw.timeline import draw_shares
 from pagedkv.timeline import Timeline
 
 
-def watermark_bars(runs: Mapping[float, Timeline], chosen: float) -> Canvas:
-    """Bars for every watermark in `runs`, that of `chosen` filled, and the shares over time of its run."""
+def watermark_bars(runs: Mapping[float, Timeline], chosen: float) -> tuple[Canvas, str]:
+    """Bars for every watermark in `runs`, that of `chosen` filled, and the shares over time of its run.
+
+    Returns the picture and its words.
+    """
     canvas = Canvas(style.WIDTH, 510)
     used = {mark: 100 * run.shares()["token_states"] for mark, run in runs.items()}
     preempted = {mark: 100 * run.preemptions.sum() / len(run.finished) for mark, run in runs.items()}
@@ -19,7 +22,9 @@ def watermark_bars(runs: Mapping[float, Timeline], chosen: float) -> Canvas:
     _bars(canvas, style.WIDTH / 2 + 10, "preemptions per 100 requests", preempted, max(*preempted.values(), 1), chosen)
     canvas.text(20, 290, f"the run at {100 * chosen:g} %", bold=True)
     draw_shares(canvas, 66, 330, style.WIDTH - 316, 140, runs[chosen])
-    return canvas
+    words = "; ".join(f"{100 * mark:g} %: {used[mark]:.1f} % and {preempted[mark]:.0f}" for mark in runs)
+    alt = f"Token states and preemptions per 100 requests for each share of the pool that is kept free at admission. {words}."
+    return canvas, f"{alt} Below, the run at {100 * chosen:g} % over time."
 
 
 def _bars(canvas: Canvas, x, name, values: Mapping[float, float], top, chosen) -> None:

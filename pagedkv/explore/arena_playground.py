@@ -42,10 +42,8 @@ def picture(operations=START, kind: str = "first fit") -> str:
         verb, value = operations[-1]
         last = f"freed r{value}" if verb == "free" else f"allocated {value} slots"
     title = f"{kind}: {'OutOfMemory' if error else last}"
-    holes = ", ".join(str(hole.size) for hole in arena.holes()) or "none"
-    held = ", ".join(f"r{number}: {extent.requested}" for number, extent in extents.items()) or "nothing"
-    alt = f"{title}. {f'{error}. ' if error else ''}An arena of {CAPACITY} slots holds {held}. Holes: {holes}."
-    return playground(arena, extents, title, error).svg(alt)
+    canvas, alt = playground(arena, extents, title, error)
+    return canvas.svg(alt)
 
 
 def explorer():

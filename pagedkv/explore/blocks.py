@@ -65,9 +65,8 @@ def picture(operations=START, sequence: str = "A", position: int = 0) -> str:
             way = f"logical block {logical}, offset {offset} → table[{logical}] = {block} → slot {slot}"
             address = f"token {position} of {sequence} → {way}"
     note = f" · waiting: {', '.join(waiting)}" if waiting else ""
-    held = "; ".join(f"{name}: {table.num_tokens} tokens in blocks {table.blocks}" for name, table in tables.items()) or "no sequences"
-    alt = f"{said}. A pool of {NUM_BLOCKS} blocks of {BLOCK_SIZE}, {pool.num_free} free{note}. {held}. {address}."
-    return pool_and_tables(said, pool, tables, picked, address, note).svg(alt)
+    canvas, alt = pool_and_tables(said, pool, tables, picked, address, note, NAMES)
+    return canvas.svg(alt)
 
 
 def explorer():

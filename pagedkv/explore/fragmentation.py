@@ -2,8 +2,7 @@
 
 from pagedkv.draw.snapshot import side_by_side
 from pagedkv.explore import widget
-from pagedkv.explore.policies import CAPACITY, MAX_SEQ_LEN, POLICIES, requests_that_fit, run
-from pagedkv.timeline import Timeline
+from pagedkv.explore.policies import MAX_SEQ_LEN, POLICIES, requests_that_fit, run
 from pagedkv.workload import WORKLOADS
 
 LEFT, RIGHT, WORKLOAD = "max length, first fit", "paged", "paper-sharegpt"
@@ -12,18 +11,8 @@ LEFT, RIGHT, WORKLOAD = "max length, first fit", "paged", "paper-sharegpt"
 def picture(step: int = 2000, left: str = LEFT, right: str = RIGHT, workload: str = WORKLOAD, colours: str = "requests") -> str:
     """Both pools at `step`, coloured by "requests" or "states", as an SVG."""
     runs = [(name, run(workload, name)) for name in (left, right)]
-    alt = (
-        f"{len(requests_that_fit(workload))} requests of {workload}, of up to {MAX_SEQ_LEN:,} tokens, in {CAPACITY:,} slots "
-        f"at step {step:,}. " + " ".join(_words(name, timeline, step) for name, timeline in runs)
-    )
-    return side_by_side(runs, step, colours).svg(alt)
-
-
-def _words(name: str, timeline: Timeline, step: int) -> str:
-    if step >= timeline.num_steps:
-        return f"{name}: all requests are done."
-    point = timeline.step.searchsorted(step, "right") - 1
-    return f"{name}: {timeline.running[point]} run, {timeline.token_states[point] / timeline.capacity:.1%} of the slots hold tokens."
+    canvas, alt = side_by_side(runs, step, colours)
+    return canvas.svg(f"{len(requests_that_fit(workload))} requests of {workload}, of up to {MAX_SEQ_LEN:,} tokens. {alt}")
 
 
 def explorer():

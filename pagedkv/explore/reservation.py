@@ -31,8 +31,8 @@ def picture(prompt: int = 161, output: int = 338, percent: int = 50) -> str:
     generated = output * percent // 100
     slots = {policy: held(policy, prompt, output, generated) for policy in POLICIES}
     title = f"Slots held for one request: prompt {prompt}, generated {generated} of {output}"
-    words = "; ".join(f"{policy} {sum(states.values())}, {states['token_states']} used" for policy, states in slots.items())
-    return held_by_policy(slots, title).svg(f"{title}. {words}.")
+    canvas, alt = held_by_policy(slots, title)
+    return canvas.svg(alt)
 
 
 def explorer():

@@ -29,7 +29,8 @@ def picture(num_sequences: int = 4, prompt_tokens: int = 40, generated: int = 60
             percent = PUBLISHED[name, search][num_sequences]
             facts.append(f"published for {num_sequences} sequences, averaged over runs on {words}: {percent} %")
     title = f"{num_sequences} × {kind}: prompt of {prompt_tokens}, {generated} tokens generated"
-    return shared_tables(title, request.tables, facts).svg(f"{title}. {'. '.join(facts)}.")
+    canvas, alt = shared_tables(title, request.tables, facts)
+    return canvas.svg(alt)
 
 
 def explorer():

@@ -21,12 +21,8 @@ def run(workload: str, watermark: float):
 def picture(watermark: float = 0.01, workload: str = "paper-sharegpt") -> str:
     """All watermarks as bars and the run at one of them, as an SVG."""
     runs = {mark: run(workload, mark) for mark in WATERMARKS}
-    words = "; ".join(
-        f"{100 * mark:g} %: {timeline.shares()['token_states']:.1%} and {100 * timeline.preemptions.sum() / len(timeline.finished):.0f}"
-        for mark, timeline in runs.items()
-    )
-    alt = f"Token states and preemptions per 100 requests of {workload} for each admission watermark. {words}. Chosen: {watermark:g}."
-    return watermark_bars(runs, watermark).svg(alt)
+    canvas, alt = watermark_bars(runs, watermark)
+    return canvas.svg(f"{workload}: {alt}")
 
 
 def explorer():
