@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 from svg_text import overlaps, text_boxes
 
-from pagedkv.bench.recorded import recorded, results, source
+from pagedkv.bench.recorded import FOLDER, recorded, results, source
 from pagedkv.draw import measurements, style
 from pagedkv.draw.coalescing import sectors_of, touched_sectors
+from pagedkv.draw.kernel_figures import KERNEL_FIGURES
 from pagedkv.draw.packing import packed_heads
+from pagedkv.draw.show import save
 from pagedkv.draw.source import changes, piece
 from pagedkv.draw.splits import cut, splits_of_sequences
 from pagedkv.explore import split_kv
@@ -91,6 +93,15 @@ def test_block_sizes_stand_beside_their_waste():
     assert "1: 93 %, 16: 95 %" in alt and "1: 0.0 %, 16: 3.0 %" in alt
     assert points(figure) == [(0, 93), (1, 95)]
     assert texts(figure) == "0.0 3.0"
+
+
+@pytest.mark.parametrize("name", KERNEL_FIGURES)
+def test_the_stored_chart_is_what_the_recorded_run_gives(name, tmp_path):
+    picture, alt = KERNEL_FIGURES[name]()
+    save(picture, tmp_path / name, alt)
+    stored = FOLDER.parent / f"{name}.svg"
+    assert stored.read_bytes() == (tmp_path / f"{name}.svg").read_bytes()
+    assert stored.with_suffix(".png").exists() and len(alt) > 80
 
 
 @pytest.mark.parametrize("colour", measurements.CASE_COLOURS)
