@@ -56,13 +56,21 @@ except (ImportError, RuntimeError) as error:
 )
 
 
+INTERPRETER_ONLY = "backend 'triton' runs on CPU tensors only in Triton's interpreter: set TRITON_INTERPRET=1 before Triton is imported"
+
+
 @pytest.mark.parametrize(
     "before", ["", "import pagedkv.attention.triton, os; os.environ['TRITON_INTERPRET'] = '1'"], ids=["never", "too late"]
 )
 def test_compiled_kernels_refuse_cpu_tensors_in_one_line(before):
-    assert python(before + REFUSED, TRITON_INTERPRET="0") == (
-        "backend 'triton' runs on CPU tensors only in Triton's interpreter: set TRITON_INTERPRET=1 before the kernels are imported"
-    )
+    assert python(before + REFUSED, TRITON_INTERPRET="0") == INTERPRETER_ONLY
+
+
+@pytest.mark.parametrize("after", ["", "import os; os.environ['TRITON_INTERPRET'] = '1'"], ids=["never", "too late"])
+def test_a_triton_that_was_imported_to_compile_cannot_interpret(after):
+    """Its own functions, such as tl.zeros, are decorated when it is imported."""
+    assert python(f"import triton.language\n{after}\n" + REFUSED) == INTERPRETER_ONLY
+    assert python("import triton.language\n" + CALL + "print(call('triton').mean().item())", TRITON_INTERPRET="1") == "1.0"
 
 
 def test_everything_but_the_kernels_works_without_triton():

@@ -64,7 +64,7 @@ def pick(backend, x):
         )
     if x.is_cpu and not triton().interpreted:
         raise RuntimeError(
-            "backend 'triton' runs on CPU tensors only in Triton's interpreter: set TRITON_INTERPRET=1 before the kernels are imported"
+            "backend 'triton' runs on CPU tensors only in Triton's interpreter: set TRITON_INTERPRET=1 before Triton is imported"
         )
     return triton()
 
