@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from svg_text import text_boxes
 
 from pagedkv.arena import BuddyArena
 from pagedkv.draw import style
@@ -64,6 +65,7 @@ def test_rounding_and_holes_are_the_two_parts_of_external():
     parts = [width(shape) for shape in filled(canvas, style.EXTERNAL) if shape["hatch"] in ("x", None) and shape["stroke"]]
     assert sum(parts) == pytest.approx((style.WIDTH - 256) * external / 100)
     assert f"rounding {rounding_share(run):.1f}" in texts(canvas)
+    assert all(x1 <= style.WIDTH for _, _, x1, _, _ in text_boxes(canvas.svg("In words.")))
 
 
 def test_bars_are_as_high_as_the_shares():

@@ -16,6 +16,7 @@ EQUIVALENT = {
     "3.1-predict": {
         "2048 // 16 → 2048 / 16": "128.0 is accepted where 128 is asked for",
         "2048 → 2049": "the quotient is rounded down",
+        "983 → 982": "the quotient is rounded down",
     },
     "4.1-decode": {"0 → -1": "the scores have one dimension, the first and the last"},
     "4.2-one-pass": {

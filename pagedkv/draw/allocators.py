@@ -29,7 +29,7 @@ def shares_by_allocator(runs: Mapping[str, Timeline], title: str) -> tuple[Canva
         canvas.rect(x, y - 8, 16, 16, fill, hatch=hatch)
         canvas.text(x + 22, y, style.STATE_NAMES[state])
         x += 44 + style.text_width(style.STATE_NAMES[state])
-    canvas.text(x, y, "external = rounding + holes, in % of the pool", fill=style.MUTED)
+    canvas.text(x, y, "external = rounding + holes; all in %", fill=style.MUTED)
     words = "; ".join(
         f"{name}: {run.shares()['external']:.1%} external, of which rounding is {rounding_share(run):.1f} %" for name, run in runs.items()
     )

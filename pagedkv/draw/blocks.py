@@ -49,7 +49,8 @@ def pool_and_tables(
         fill = style.request_colour([*(names or tables)].index(name))
         for logical, block in enumerate(table.blocks):
             on_path = picked is not None and (name, logical) == (picked[0], address.logical_block)
-            entries.append((on_path, left + logical * (ENTRY + 4), 82 + row * ROW, block, fill))
+            x = left + (logical + row % 2 / 2) * (ENTRY + 6)  # every other row between the entries above, so that arrows pass
+            entries.append((on_path, x, 82 + row * ROW, block, fill))
             positions = range(logical * size, min(logical * size + size, table.num_tokens))
             held.setdefault(block, (fill, []))[1].append(positions)
     for on_path, x, y, _, fill in entries:
