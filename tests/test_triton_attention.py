@@ -86,3 +86,28 @@ def test_errors_are_those_of_contiguous_attention(row):
     seen = expected_lse.isfinite()
     assert torch.equal(lse.isfinite(), seen)
     torch.testing.assert_close(lse[seen].double(), expected_lse[seen], rtol=1e-3, atol=1e-3 if query_dtype != torch.float32 else 1e-5)
+
+
+@pytest.mark.parametrize("num_queries", [None, [3, 70]])
+def test_k_and_v_may_have_different_strides(num_queries):
+    batch = random_batch([5, 130], num_queries=num_queries, heads=(4, 2), head_dim=16, block_size=4, dtype=torch.float32).to(DEVICE)
+    wide = torch.full((*batch.v_cache.shape[:2], 5, 24), torch.nan, device=DEVICE)
+    wide[:, :, 1:3, 8:] = batch.v_cache
+    batch.v_cache = wide[:, :, 1:3, 8:]
+    torch.testing.assert_close(batch.run(attend).double(), batch.expected()[0], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("num_queries", [None, [3, 70]])
+@pytest.mark.parametrize("scale", [-0.3, 0.0])
+def test_the_scale_may_be_negative_or_zero(num_queries, scale):
+    batch = random_batch([5, 130], num_queries=num_queries, heads=(4, 2), dtype=torch.float32).to(DEVICE)
+    torch.testing.assert_close(batch.run(attend, scale=scale).double(), batch.expected(scale=scale)[0], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("num_queries", [None, [70]])
+def test_a_later_tile_leaves_the_table_entries_past_the_last_block_alone(num_queries):
+    batch = random_batch([70], num_queries=num_queries, heads=(2, 1), dtype=torch.float32).to(DEVICE)
+    expected = batch.expected()[0]
+    wild = torch.full((1, 20), 2**31 - 1, dtype=torch.int32, device=DEVICE)  # following such an id ends the process
+    batch.block_tables = torch.cat([batch.block_tables[:, :5], wild], 1)
+    torch.testing.assert_close(batch.run(attend).double(), expected, rtol=1e-5, atol=1e-5)
