@@ -5,13 +5,14 @@ every call. The `values_*` checks look at lengths, table entries and slots, and 
 GPU.
 """
 
-import math
+import sys
 
 import torch
 
 from pagedkv.arguments import whole_number
 
 FP8 = torch.float8_e4m3fn
+LARGEST = sys.float_info.max
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 BLOCK_SIZES = frozenset(2**i for i in range(9))
 HEAD_DIMS = range(16, 257, 8)
@@ -168,7 +169,7 @@ def _number(name, value, positive=False):
     allowed = "a finite number above 0" if positive else "a finite number"
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise TypeError(f"{name} must be {allowed}, not {value!r}")
-    if not math.isfinite(value) or (positive and value <= 0):
+    if not -LARGEST <= value <= LARGEST or (positive and value <= 0):  # also an int that no float holds
         raise ValueError(f"{name} must be {allowed}, not {value!r}")
 
 

@@ -26,6 +26,7 @@ def attend(
     run = pick(backend, q)
     capacity = block_tables.shape[1] * k_cache.shape[1]
     max_seq_len = capacity if max_seq_len is None else min(max_seq_len, capacity)
+    window = None if window is None else min(window, max(capacity, 1))
     if validate or q.is_cpu:
         checks.values_attention(q, k_cache, block_tables, seq_lens, query_start_loc, max_seq_len, window)
     if out is None:
