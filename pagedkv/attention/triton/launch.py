@@ -13,7 +13,6 @@ import triton.language as tl
 from pagedkv.attention.triton import INTERPRETED
 
 DTYPES = {torch.float16: tl.float16, torch.bfloat16: tl.bfloat16, torch.float32: tl.float32}
-_compiled = {}
 
 
 class DecodeLaunch(NamedTuple):
@@ -93,7 +92,7 @@ def multiprocessors(device: int) -> int:
 @cache
 def no_parts(device: int) -> torch.Tensor:
     """Stands where partial results would, so that a call without them runs the same variant."""
-    return torch.empty(1, device="cpu" if device < 0 else f"cuda:{device}")
+    return torch.empty(1, dtype=torch.float32, device="cpu" if device < 0 else f"cuda:{device}")
 
 
 @cache

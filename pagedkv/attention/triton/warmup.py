@@ -20,7 +20,7 @@ def warmup(k_cache, v_cache, num_q_heads, *, dtype=None, softcap=None, return_ls
     programs = multiprocessors(k_cache.get_device()) // num_kv_heads + 1  # sequences that put one on each multiprocessor, roughly
     for num_seqs in (1, 3 * programs, 6 * programs):  # few and deep, all at once, more than fit
         q = torch.zeros(num_seqs, num_q_heads, head_dim, dtype=dtype, device=device)
-        lse = torch.empty(q.shape[:2], device=device) if return_lse else None
+        lse = torch.empty(q.shape[:2], dtype=torch.float32, device=device) if return_lse else None
         tables = torch.zeros(num_seqs, 256, dtype=torch.int32, device=device)
         lengths = torch.zeros(num_seqs, dtype=torch.int32, device=device)
         decode(q, k_cache, v_cache, tables, lengths, out=torch.empty_like(q), lse=lse, **options)
