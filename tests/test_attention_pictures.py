@@ -17,12 +17,12 @@ from pagedkv.explore import online
 TREES = [("One after another", (((0, 1), 2), 3)), ("In pairs, shuffled", ((3, 1), (0, 2)))]
 STATES = {tree: (14.25, 103.5, 12.3456) for tree in [0, 1, 2, 3, (0, 1), ((0, 1), 2), (((0, 1), 2), 3), (3, 1), (0, 2), ((3, 1), (0, 2))]}
 CANVASES = {
-    **{f"reading {p} by {b}": reading(p, 50, list(range(90, 90 + math.ceil(50 / b))), b) for p in (0, 31, 49) for b in (8, 16, 32)},
-    **{f"causal {n} {b} {t}": causal_blocks(n, 32, b, t) for n, b, t in ((16, 8, 4), (32, 16, 8), (10, 4, 4), (1, 8, 4))},
-    "bytes": bytes_moved({"read in place": {"read K and V": 1.0}, "gather first": {"read the pool": 1.0, "write the copy": 1.0}}),
-    "merge": merge_trees(TREES, STATES),
+    **{f"reading {p} by {b}": reading(p, 50, list(range(90, 90 + math.ceil(50 / b))), b)[0] for p in (0, 31, 49) for b in (8, 16, 32)},
+    **{f"causal {n} {b} {t}": causal_blocks(n, 32, b, t)[0] for n, b, t in ((16, 8, 4), (32, 16, 8), (10, 4, 4), (1, 8, 4))},
+    "bytes": bytes_moved({"read in place": {"read K and V": 1.0}, "gather first": {"read the pool": 1.0, "write the copy": 1.0}})[0],
+    "merge": merge_trees(TREES, STATES)[0],
     **{
-        f"step {step} jump {jump} in {place}": online_step(online.blocks(jump, place), online.VALUES, step)
+        f"step {step} jump {jump} in {place}": online_step(online.blocks(jump, place), online.VALUES, step)[0]
         for step, jump, place in itertools.product(range(4), (0.0, 6.0), (0, 3))
     },
 }
@@ -37,7 +37,7 @@ def test_texts_are_apart_and_inside(canvas):
 
 @pytest.mark.parametrize("position, block_size", list(itertools.product((0, 15, 16, 37, 49), (8, 16, 32))))
 def test_as_many_slots_are_drawn_as_seen_as_the_query_sees(position, block_size):
-    canvas = reading(position, 50, range(-(-50 // block_size)), block_size)
+    canvas, _ = reading(position, 50, range(-(-50 // block_size)), block_size)
     fills = [shape["fill"] for kind, shape in canvas.shapes if kind == "polygon"]
     assert fills.count(SEEN) - 1 == position and fills.count(OWN) - 1 == 1  # one more of each in the legend
 
@@ -56,6 +56,6 @@ def test_the_statistics_of_a_step_are_those_of_a_softmax():
 
 
 def test_the_errors_are_lines_named_at_their_ends():
-    axes = rounding_errors([16, 64], {"one": [1e-3, 2e-3], "other": [1e-7, 1e-7]}).axes[0]
+    axes = rounding_errors([16, 64], {"one": [1e-3, 2e-3], "other": [1e-7, 1e-7]})[0].axes[0]
     assert [line.get_ydata().tolist() for line in axes.lines] == [[1e-3, 2e-3], [1e-7, 1e-7]]
     assert [text.get_text() for text in axes.texts] == ["one", "other"]

@@ -9,8 +9,8 @@ LEFT, TOP, ROW = 150, 48, 46
 FILLS = (style.TOKEN, style.INTERNAL, style.RESERVED)
 
 
-def bytes_moved(rows: Mapping[str, Mapping[str, float]]) -> Canvas:
-    """A bar for each way, one piece for each transfer: {"gathered": {"read the pool": bytes, …}, …}."""
+def bytes_moved(rows: Mapping[str, Mapping[str, float]]) -> tuple[Canvas, str]:
+    """A bar for each way, one piece for each transfer: {"gathered": {"read the pool": bytes, …}, …}. Returns the picture and its words."""
     most = max(sum(pieces.values()) for pieces in rows.values())
     canvas = Canvas(style.WIDTH, TOP + ROW * len(rows) + 6)
     canvas.text(14, 20, "Bytes moved by one decode step", size=style.TITLE, bold=True)
@@ -22,4 +22,5 @@ def bytes_moved(rows: Mapping[str, Mapping[str, float]]) -> Canvas:
             canvas.rect(x, y, size * scale, 32, fill, label=what if style.text_width(what) < size * scale - 6 else None, tip=what)
             x += size * scale
         canvas.text(x + 8, y + 16, f"{sum(pieces.values()) / 2**30:.2f} GiB")
-    return canvas
+    words = "; ".join(f"{name} {sum(pieces.values()) / 2**30:.2f} GiB: {', '.join(pieces)}" for name, pieces in rows.items())
+    return canvas, f"Bars of the bytes moved by one decode step. {words}."

@@ -18,11 +18,14 @@ def kind_of(first_query: int, last_query: int, logical: int, block_size: int) ->
     return "whole" if first_query >= (logical + 1) * block_size - 1 else "mask"
 
 
-def causal_blocks(num_queries: int, num_tokens: int, block_size: int, tile: int) -> Canvas:
-    """`num_queries` queries, the last of `num_tokens` tokens, `tile` at a time; a dot where a query sees a key."""
+def causal_blocks(num_queries: int, num_tokens: int, block_size: int, tile: int) -> tuple[Canvas, str]:
+    """`num_queries` queries, the last of `num_tokens` tokens, `tile` at a time; a dot where a query sees a key.
+
+    Returns the picture and its words.
+    """
     num_blocks = -(-num_tokens // block_size)
     canvas = Canvas(style.WIDTH, TOP + CELL * num_queries + 40)
-    first = num_tokens - num_queries
+    first, met = num_tokens - num_queries, []
     title = f"{num_queries} queries over {num_tokens} keys: tiles of {tile} queries, blocks of {block_size} keys"
     canvas.text(14, 20, title, size=style.TITLE, bold=True)
     for logical in range(num_blocks):
@@ -31,8 +34,10 @@ def causal_blocks(num_queries: int, num_tokens: int, block_size: int, tile: int)
         end = min(num_queries, start + tile)
         y = TOP + CELL * start
         canvas.text(LEFT - 8, y + CELL * (end - start) / 2, f"at {first + start} to {first + end - 1}", anchor="end")
-        for logical in range(num_blocks):
-            fill = KINDS[kind_of(first + start, first + end - 1, logical, block_size)][1]
+        kinds = [kind_of(first + start, first + end - 1, logical, block_size) for logical in range(num_blocks)]
+        met.append(f"queries {first + start} to {first + end - 1}: {', '.join(KINDS[kind][0] for kind in kinds)}")
+        for logical, kind in enumerate(kinds):
+            fill = KINDS[kind][1]
             canvas.rect(LEFT + CELL * block_size * logical, y, CELL * block_size, CELL * (end - start), fill, line=2)
     for row in range(num_queries):
         for p in range(first + row + 1):
@@ -42,4 +47,4 @@ def causal_blocks(num_queries: int, num_tokens: int, block_size: int, tile: int)
         canvas.rect(x, y - 8, 16, 16, fill)
         canvas.text(x + 22, y, name)
         x += 46 + style.text_width(name)
-    return canvas
+    return canvas, f"{title}, with a dot where a query sees a key. Block by block, {'; '.join(met)}."

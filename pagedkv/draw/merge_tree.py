@@ -7,8 +7,11 @@ from pagedkv.draw.canvas import Canvas
 BOX, ROW = 92, 72
 
 
-def merge_trees(trees, states) -> Canvas:
-    """`trees`: (title, tree) pairs, a tree being a block's number or a pair of trees; `states`: tree -> (m, l, output)."""
+def merge_trees(trees, states) -> tuple[Canvas, str]:
+    """`trees`: (title, tree) pairs, a tree being a block's number or a pair of trees; `states`: tree -> (m, l, output).
+
+    Returns the picture and its words.
+    """
     depth = max(_depth(tree) for _, tree in trees)
     canvas = Canvas(style.WIDTH, 46 + ROW * (depth + 1))
     width = style.WIDTH / len(trees)
@@ -18,7 +21,8 @@ def merge_trees(trees, states) -> Canvas:
         step = (width - 28) / len(leaves)
         places = {leaf: 14 + width * column + step * (i + 0.5) for i, leaf in enumerate(leaves)}
         _draw(canvas, tree, places, states, depth, root=True)
-    return canvas
+    words = "; ".join(f"{title}: {len(_leaves(tree))} blocks, the root O / l = {states[tree][2]:.4f}" for title, tree in trees)
+    return canvas, f"Trees of merges over blocks, each node with its m and l. {words}."
 
 
 def _draw(canvas, tree, places, states, depth, root=False):

@@ -20,15 +20,16 @@ def statistics(scores: Sequence[float], values: Sequence[float]) -> tuple[float,
     return m, sum(weights), sum(w * v for w, v in zip(weights, values, strict=True))
 
 
-def online_step(blocks: Sequence[Sequence[float]], values: Sequence[Sequence[float]], step: int) -> Canvas:
-    """The step that takes in block number `step`, from 0; `values` are positive."""
+def online_step(blocks: Sequence[Sequence[float]], values: Sequence[Sequence[float]], step: int) -> tuple[Canvas, str]:
+    """The step that takes in block number `step`, from 0; `values` are positive. Returns the picture and its words."""
     seen = [statistics(sum(blocks[:n], []), sum(values[:n], [])) for n in range(len(blocks) + 1)]
     alone = [statistics(b, v) for b, v in zip(blocks, values, strict=True)]
     before, block, after = seen[step], alone[step], seen[step + 1]
     factors = exp(before[0] - after[0]), exp(block[0] - after[0])
     largest = [max(state[i] for state in (*seen, *alone)) for i in (1, 2)]
     canvas = Canvas(style.WIDTH, 252)
-    canvas.text(14, 20, _title(step, before[0], after[0], factors[0]), size=style.TITLE, bold=True)
+    title, output = _title(step, before[0], after[0], factors[0]), f"output so far: O / l = {after[2] / after[1]:.3f}"
+    canvas.text(14, 20, title, size=style.TITLE, bold=True)
     _scores(canvas, blocks, step, after[0])
     names = (("before", "m", factors[0]), (f"block {step} alone", "m_j", factors[1]), ("after, base m'", "m'", None))
     for column, (state, (name, base, factor)) in enumerate(zip((before, block, after), names, strict=True)):
@@ -48,8 +49,8 @@ def online_step(blocks: Sequence[Sequence[float]], values: Sequence[Sequence[flo
             canvas.text(left + 6, y + 12, _number(state[row + 1]))
         if factor is not None:
             canvas.text(x, 236, f"× e^({base} − m') = {factor:.3f}", fill=style.HIGHLIGHT, bold=True)
-    canvas.text(14 + COLUMN * 2, 236, f"output so far: O / l = {after[2] / after[1]:.3f}", bold=True)
-    return canvas
+    canvas.text(14 + COLUMN * 2, 236, output, bold=True)
+    return canvas, f"{title}. Bars of l and O before, of the block alone, and after, when both have one base. {output}."
 
 
 def _scores(canvas, blocks, step, m):

@@ -9,8 +9,11 @@ SEEN, OWN, UNREAD = style.REQUESTS[0], style.REQUESTS[1], style.FREE
 LEFT, TOP, ROW = 186, 48, 34
 
 
-def reading(position: int, num_tokens: int, block_table: Sequence[int], block_size: int) -> Canvas:
-    """A row for each logical block of a sequence of `num_tokens`, as the query at `position` meets it."""
+def reading(position: int, num_tokens: int, block_table: Sequence[int], block_size: int) -> tuple[Canvas, str]:
+    """A row for each logical block of a sequence of `num_tokens`, as the query at `position` meets it.
+
+    Returns the picture and its words.
+    """
     read = position // block_size + 1
     canvas = Canvas(style.WIDTH, TOP + ROW * len(block_table) + 38)
     words = f"The query at position {position} sees {position + 1} tokens: it reads {read} of {len(block_table)} blocks"
@@ -35,7 +38,12 @@ def reading(position: int, num_tokens: int, block_table: Sequence[int], block_si
             if p <= position and cell >= style.text_width(str(p)) + 2:
                 canvas.text(LEFT + cell * (slot + 0.5), y + 14, p, anchor="middle")
     _legend(canvas, TOP + ROW * len(block_table) + 18)
-    return canvas
+    seen = position % block_size + 1
+    alt = (
+        f"The query at position {position} of {num_tokens} tokens reads {read} of {len(block_table)} blocks of {block_size}, through the "
+        f"table {list(block_table)}. In the last of them it sees {seen} slots; the mask removes {block_size - seen}."
+    )
+    return canvas, alt
 
 
 def _tip(p, position, num_tokens):

@@ -8,7 +8,10 @@ LINES = ((style.TOKEN, "o"), (style.HIGHLIGHT, "s"), (style.INTERNAL, "D"), (sty
 
 
 def rounding_errors(lengths: Sequence[int], errors: Mapping[str, Sequence[float]]):
-    """A matplotlib Figure: relative error of each name at each length, both axes logarithmic, names at the ends of the lines."""
+    """A matplotlib Figure: relative error of each name at each length, both axes logarithmic, names at the ends of the lines.
+
+    Returns the picture and its words.
+    """
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
@@ -22,4 +25,5 @@ def rounding_errors(lengths: Sequence[int], errors: Mapping[str, Sequence[float]
         axes.set_xticks(lengths, [f"{n:,}" for n in lengths])
         axes.minorticks_off()
         axes.set_xlim(lengths[0] / 1.3, lengths[-1] * 30)
-    return figure
+    words = "; ".join(f"{name} from {line[0]:.0e} to {line[-1]:.0e}" for name, line in errors.items())
+    return figure, f"Relative errors against float64 from {lengths[0]:,} to {lengths[-1]:,} tokens, on logarithmic axes. {words}."

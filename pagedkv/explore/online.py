@@ -14,9 +14,8 @@ def blocks(jump: float, place: int):
 
 def picture(step: int = 2, jump: float = 4.0, place: int = 2) -> str:
     """The step that takes in block number `step`, as an SVG."""
-    canvas = online_step(blocks(jump, place), VALUES, step)
-    words = [shape["text"] for kind, shape in canvas.shapes if kind == "text"]
-    return canvas.svg(f"{words[0]}. {words[-1]}.")
+    canvas, alt = online_step(blocks(jump, place), VALUES, step)
+    return canvas.svg(alt)
 
 
 def explorer():

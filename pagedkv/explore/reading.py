@@ -11,12 +11,8 @@ NUM_TOKENS = 50
 def picture(position: int = 37, block_size: int = 16) -> str:
     """What the query at `position` of 50 tokens reads, as an SVG."""
     block_table = random.Random(block_size).sample(range(100), -(-NUM_TOKENS // block_size)) if block_size != 16 else [12, 7, 42, 3]
-    read, seen = position // block_size + 1, position % block_size + 1
-    alt = (
-        f"The query at position {position} of {NUM_TOKENS} tokens reads {read} of {len(block_table)} blocks of {block_size}, "
-        f"through the table {block_table}. In the last of them it sees {seen} slots; the mask removes {block_size - seen}."
-    )
-    return reading(position, NUM_TOKENS, block_table, block_size).svg(alt)
+    canvas, alt = reading(position, NUM_TOKENS, block_table, block_size)
+    return canvas.svg(alt)
 
 
 def explorer():
