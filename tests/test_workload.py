@@ -181,6 +181,6 @@ def test_bytes_that_are_no_text_are_an_error_with_a_line(tmp_path):
 
 def test_the_table_says_what_independent_draws_leave_out():
     table = length_table("azure-conv")
-    short = [request for request in sample_requests("azure-conv", 3000) if request.total_tokens <= 2048]
+    short = [request for request in sample_requests("azure-conv", 20_000) if request.total_tokens <= 2048]
     share = simulate(short, MaxLength(Arena(15728)), 15728).shares()["token_states"]
     assert re.search(r"Drawn from this table: (\d+) %", table["independence"])[1] == f"{100 * share:.0f}"
