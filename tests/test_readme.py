@@ -1,0 +1,56 @@
+"""The front page says what is true: its links lead somewhere, its minutes are those of the lessons, its example runs."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_every_link_leads_to_a_file_and_every_picture_has_words():
+    links = re.findall(r"(!?)\[([^\]]*)\]\(([^)#]+)", README)
+    assert len(links) > 15
+    for picture, words, target in links:
+        assert target.startswith("https://") or (ROOT / target).exists(), target
+        assert not picture or len(words) > 40, target
+
+
+def test_the_minutes_are_those_of_the_lessons():
+    rows = re.findall(r"^\| \[.*?\]\((notebooks/.*?)\) \| (\d+) \|", README, re.MULTILINE)
+    lessons = {path.relative_to(ROOT).as_posix() for path in ROOT.glob("notebooks/*.ipynb")} - {"notebooks/glossary.ipynb"}
+    assert {path for path, _ in rows} == lessons
+    for path, minutes in rows:
+        first = "".join(json.loads((ROOT / path).read_text(encoding="utf-8"))["cells"][0]["source"])
+        assert f"{minutes} minutes" in first, path
+
+
+def test_the_example_gives_attention_over_the_tokens_that_were_written():
+    torch = pytest.importorskip("torch")
+    names = {}
+    exec(re.search(r"```python\n(.*?)```", README, re.DOTALL)[1], names)
+    k, v, q = (names[name].double() for name in "kvq")
+    k, v = (x.repeat_interleave(4, dim=1).transpose(0, 1) for x in (k, v))  # [32, 50, 128]
+    expected = torch.softmax(k @ q[0, :, :, None] / 128**0.5, dim=1).transpose(1, 2) @ v
+    torch.testing.assert_close(names["out"][0].double(), expected[:, 0], atol=2e-3, rtol=2e-3)
+
+
+def test_the_kernels_numbers_are_those_of_the_record():
+    record = json.loads((ROOT / "figures/data/h200.json").read_text(encoding="utf-8"))
+    results = {entry["case"]: entry["results"] for entry in record["cases"]}
+    mean = record["summary"]
+    assert f"{mean['times_faster_than_flashinfer']:.2f} times as fast as FlashInfer {record['provenance']['flashinfer-python']}" in README
+    assert f"{mean['times_faster_than_contiguous_sdpa']:.2f} times as fast as PyTorch" in README
+    ours, fa2, fa3 = (f"{results['p'][name]['tflop_s']:.0f}" for name in ("pagedkv", "FlashInfer, FA2", "FlashInfer, FA3"))
+    assert f"reaches {ours} TFLOP/s, between FlashInfer's FA2 ({fa2}) and FA3 ({fa3})" in README
+    host = {"pagedkv": [], "FlashInfer": []}
+    for case, timings in results.items():
+        if case[0] in "abcdefghijkl":
+            for name, timing in timings.items():
+                if name.split(",")[0] in host and timing.get("host_us"):
+                    host[name.split(",")[0]].append(timing["host_us"])
+    ranges = {name: f"{min(us):.0f} to {max(us):.0f}" for name, us in host.items()}
+    assert f"{ranges['pagedkv']} µs against {ranges['FlashInfer']}" in README
+    assert f"{record['provenance']['gpu']}, {record['provenance']['date'][:10]}" in README
