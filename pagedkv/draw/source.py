@@ -54,10 +54,11 @@ def changes(old: str, new: str) -> list[str]:
 
 
 def show_piece(function: str, first: str, last: str) -> None:
-    """Display a piece as Python."""
+    """Display a piece as Python. The font is said once more, since a static page leaves it out for code in an output."""
     from IPython.display import Markdown, display
 
-    display(Markdown("```python\n" + "\n".join(piece(function, first, last)) + "\n```"))
+    code = "\n".join(piece(function, first, last))
+    display(Markdown(f'<div style="font-family:monospace">\n\n```python\n{code}\n```\n\n</div>'))
 
 
 def show_changes(old: str, new: str) -> None:
