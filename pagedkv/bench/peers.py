@@ -12,7 +12,6 @@ from importlib.util import find_spec
 import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.nn.attention.bias import causal_lower_right
 
 from pagedkv.attention.paged import paged_attention, write_kv
 from pagedkv.bench.data import Data, contiguous
@@ -60,9 +59,14 @@ def sdpa(data: Data) -> Call:
     def packed(i: int) -> torch.Tensor:  # decode: the query heads of a group stand as rows over their one KV head
         return F.scaled_dot_product_attention(data.q[i].unflatten(1, (heads, group)), k[i], v[i]).flatten(1, 2)
 
+    mask = None
+    if n > 1:
+        from torch.nn.attention.bias import causal_lower_right  # imports Triton, which elsewhere has to wait for its interpreter
+
+        mask = causal_lower_right(n, case.lengths[0])
+
     def grouped(i: int) -> torch.Tensor:
         q = data.q[i].unflatten(0, (-1, n)).transpose(1, 2)  # [B, Hq, n, D]
-        mask = None if n == 1 else causal_lower_right(n, case.lengths[0])
         return F.scaled_dot_product_attention(q, k[i], v[i], attn_mask=mask, enable_gqa=group > 1).transpose(1, 2).flatten(0, 1)
 
     def under(form: Call, kind: SDPBackend) -> Call:
