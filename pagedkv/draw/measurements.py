@@ -24,7 +24,7 @@ RUNGS = {
 CASE_COLOURS = ("#332288", "#117733", "#882255", "#555555", "#7A5E00", "#AA3377", "#004488")  # dark enough to write in
 
 
-def share_of_reads(record: dict, cases: Sequence[str] = ("a", "c", "d", "e", "g", "i", "k", "l32")):
+def share_of_reads(record: dict, cases: Sequence[str] = ("a", "c", "d", "e", "g", "i", "l32")):
     """Bytes read per second by size: the read ceiling as a line, some decode cases as points under it."""
     entries = [entry for entry in _decodes(record) if entry["case"] in cases]
     with _axes(height=4.2) as (figure, axes):
