@@ -23,7 +23,7 @@ def attend(
     """`pagedkv.attention.paged.paged_attention`; always returns (out, lse), lse None if it was not asked for."""
     checks.shapes_attention(q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, out)
     checks.options_attention(k_cache.dtype, max_seq_len, scale, window, softcap, k_scale, v_scale)
-    run = pick(backend, q)
+    run = pick(backend, q, k_cache)
     capacity = block_tables.shape[1] * k_cache.shape[1]
     max_seq_len = capacity if max_seq_len is None else min(max_seq_len, capacity)
     window = None if window is None else min(window, max(capacity, 1))
@@ -44,21 +44,24 @@ def attend(
 def store(k, v, k_cache, v_cache, slot_mapping, k_scale, v_scale, backend):
     """`pagedkv.attention.paged.write_kv`."""
     checks.shapes_write(k, v, k_cache, v_cache, slot_mapping, k_scale, v_scale)
-    run = pick(backend, k)
+    run = pick(backend, k, k_cache)
     if k.is_cpu:
         checks.values_write(k_cache, slot_mapping)
     run.write(k, v, k_cache, v_cache, slot_mapping, k_scale=k_scale, v_scale=v_scale)
 
 
-def pick(backend, x):
+def pick(backend, x, k_cache):
     """Return the backend that runs for `x`: "auto" is Triton's compiled kernels on a GPU, PyTorch everywhere else."""
+    lacks_fp8 = k_cache.dtype == checks.FP8 and x.is_cuda and not converts_fp8(x.device)
     if backend == "auto":
-        compiled = x.is_cuda and x.dtype != torch.float64 and find_triton() and not triton().interpreted
+        compiled = x.is_cuda and x.dtype != torch.float64 and not lacks_fp8 and find_triton() and not triton().interpreted
         return triton() if compiled else batched
     if one_of("backend", backend, BACKENDS) == "torch":
         return batched
     if x.dtype == torch.float64:
         raise TypeError("backend 'triton' takes float16, bfloat16 and float32, not float64; backend='torch' does")
+    if lacks_fp8:
+        raise TypeError("backend 'triton' takes FP8 caches on GPUs of compute capability 8.9 and above; backend='torch' takes them everywhere")
     if not find_triton():
         raise ImportError(
             "backend 'triton' needs Triton, which is not installed here (pip install triton; Linux only); backend='torch' needs nothing"
@@ -68,6 +71,12 @@ def pick(backend, x):
             "backend 'triton' runs on CPU tensors only in Triton's interpreter: set TRITON_INTERPRET=1 before Triton is imported"
         )
     return triton()
+
+
+@cache
+def converts_fp8(device):
+    """Whether the GPU has instructions for float8_e4m3fn."""
+    return torch.cuda.get_device_capability(device) >= (8, 9)
 
 
 @cache

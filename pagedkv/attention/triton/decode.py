@@ -139,7 +139,7 @@ def merge_kernel(
 ):  # fmt: skip
     """Grid (query heads, sequences): one output row from the partial rows of its splits."""
     head, seq, num_heads = tl.program_id(0), tl.program_id(1).to(tl.int64), tl.num_programs(0)
-    length = tl.load(seq_lens + seq)
+    length = tl.load(seq_lens + seq)  # before the wait: written by kernels that ended before the one waited for began to let this one in
     used = tl.cdiv(tl.minimum(length, window), split_tokens)  # splits that hold tokens
     part_lse = part_ptr + tl.num_programs(1).to(tl.int64) * num_splits * num_heads * DIM
     dims = tl.arange(0, LANES)
@@ -191,7 +191,7 @@ def decode(q, k_cache, v_cache, block_tables, seq_lens, *, max_seq_len, scale, w
     part = q.new_empty(num_seqs * num_splits * num_heads * (head_dim + 1), dtype=torch.float32) if num_splits > 1 else no_parts(device)
     scale *= k_scale or 1.0
     numbers = (
-        num_splits, split_tokens, window, scale / softcap if softcap else scale * LOG2_E.value, v_scale or 1.0,
+        num_splits, split_tokens, window, scale / softcap if softcap else scale * LOG2_E.value, float(v_scale or 1.0),
         (softcap or 0.0) * LOG2_E.value, block_tables.stride(0),
     )  # fmt: skip
     k_strides, v_strides, out_strides = k_cache.stride(), v_cache.stride(), out.stride()

@@ -141,7 +141,7 @@ def prefill(
     scale = max(scale, 1e-30)  # above 0: then scaling keeps the order of the scores, and the mask's -inf
     longest = max(max_seq_len, 1)
     numbers = (
-        num_seqs, min(window or longest, longest), scale / softcap if softcap else scale * LOG2_E.value, v_scale or 1.0,
+        num_seqs, min(window or longest, longest), scale / softcap if softcap else scale * LOG2_E.value, float(v_scale or 1.0),
         (softcap or 0.0) * LOG2_E.value, block_tables.stride(0),
     )  # fmt: skip
     launch_prefill(

@@ -32,7 +32,7 @@ def write_kernel(
     token = tl.program_id(0).to(tl.int64)
     slot = tl.load(slot_mapping + token)
     lane = tl.program_id(1) * LANES + tl.arange(0, LANES)
-    head, dim = lane // DIM, lane % DIM
+    head, dim = (lane // DIM).to(tl.int64), lane % DIM  # where heads come before tokens, a head's stride is large
     k = tl.load(k_ptr + token * k_token + head * k_head + dim * k_dim, head < HEADS, 0.0).to(COMPUTE)
     v = tl.load(v_ptr + token * v_token + head * v_head + dim * v_dim, head < HEADS, 0.0).to(COMPUTE)
     if FP8:
@@ -55,7 +55,7 @@ def write(k, v, k_cache, v_cache, slot_mapping, *, k_scale, v_scale):
     fp8 = k_cache.element_size() == 1
     launch_write(
         k.get_device(), (num_tokens, -(-num_kv_heads * head_dim // lanes), 1),
-        (k, v, k_cache, v_cache, slot_mapping), (k_scale or 1.0, v_scale or 1.0),
+        (k, v, k_cache, v_cache, slot_mapping), (float(k_scale or 1.0), float(v_scale or 1.0)),
         (*k.stride(), *v.stride(), *k_cache.stride(), *v_cache.stride()),
         (num_kv_heads, head_dim, k_cache.shape[1], lanes, compute_dtype(k, k), fp8, INTERPRETED), (k.dtype, k_cache.dtype),
         num_warps=4, num_stages=1,
