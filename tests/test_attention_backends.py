@@ -34,7 +34,7 @@ def python(code, **environment):
 
 
 def test_auto_is_torch_on_a_cpu_and_imports_no_triton():
-    assert eager.pick("auto", torch.ones(1)) is batched
+    assert eager.pick("auto", torch.ones(1), torch.ones(1)) is batched
     assert python(
         CALL + "import sys; print(call('auto').mean().item(), 'triton' in sys.modules, 'pagedkv.attention.triton' in sys.modules)"
     ) == ("1.0 False False")

@@ -61,7 +61,7 @@ def pick(backend, x, k_cache):
     if x.dtype == torch.float64:
         raise TypeError("backend 'triton' takes float16, bfloat16 and float32, not float64; backend='torch' does")
     if lacks_fp8:
-        raise TypeError("backend 'triton' takes FP8 caches on GPUs of compute capability 8.9 and above; backend='torch' takes them everywhere")
+        raise TypeError("backend 'triton' takes FP8 caches on GPUs of compute capability 8.9 and above; backend='torch' takes them on all")
     if not find_triton():
         raise ImportError(
             "backend 'triton' needs Triton, which is not installed here (pip install triton; Linux only); backend='torch' needs nothing"
