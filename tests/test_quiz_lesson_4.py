@@ -130,6 +130,17 @@ def mean_of_blocks(q, k, v, table, n):
     return sum(parts) / len(parts)
 
 
+def blocks_of_16(q, k, v, table, n):
+    cut = [(k[table[j], : n - 16 * j], v[table[j], : n - 16 * j]) for j in range(-(-n // 16))]
+    keys, values = (torch.cat(part) for part in zip(*cut, strict=True))
+    return torch.softmax(keys @ q * 8**-0.5, 0) @ values
+
+
+def slots_of_16(q, k, v, table, n):
+    p = torch.arange(n)
+    return torch.softmax(k[table[p // 16], p % 16] @ q * 8**-0.5, 0) @ v[table[p // 16], p % 16]
+
+
 WRONG_DECODES = {
     "logical as physical": (lambda *a: by_block(*a, table=False), "the logical block number is used as the physical one"),
     "no scale": (lambda *a: by_block(*a, scale=1.0), "square root of head_dim"),
@@ -139,6 +150,8 @@ WRONG_DECODES = {
     "mean of softmaxes": (mean_of_blocks, "all scores must share one denominator"),
     "without the last token": (lambda q, k, v, t, n: gathered(q, k, v, t, max(1, n - 1)), "some elements are wrong"),
     "the whole table": (lambda q, k, v, t, n: gathered(q, k, v, t, len(t) * 4), "past the last block in use"),
+    "blocks of 16": (blocks_of_16, "blocks have k_cache.shape[1] slots here, not 16"),
+    "slots of 16": (slots_of_16, "blocks have k_cache.shape[1] slots here"),
     "changes the cache": (changed, "changes its input `v_cache`"),
     "a list": (lambda *a: by_block(*a).tolist(), "a tensor of float64 is expected, not a list"),
     "nothing": (lambda *a: print(end=""), "is the return missing"),
@@ -286,6 +299,18 @@ def mean(blocks):
     return sum(parts) / len(parts)
 
 
+def zero_by_zero(blocks):
+    state = SoftmaxState()
+    for block in blocks:
+        state.update(*block)
+    return state.o / state.l
+
+
+def plain_zero(blocks):
+    output = with_states(blocks)
+    return output if output.any() else torch.tensor(0.0)
+
+
 WRONG_STREAMS = {
     "no guard": (stream(guard=False), "(-inf) - (-inf) is NaN"),
     "no rescaling": (stream(factor=lambda m, new: 1.0), "l and O of different bases are added"),
@@ -293,6 +318,8 @@ WRONG_STREAMS = {
     "O is not rescaled": (stream(rescale_o=False), "O must be multiplied by the same factor"),
     "mean of softmaxes": (mean, "divide once, at the end"),
     "naive": (naive, "is every exponential taken of a number that is at most 0"),
+    "0 / 0 where nothing is visible": (zero_by_zero, "return zeros of shape [dim]"),
+    "a number where nothing is visible": (plain_zero, "return zeros of shape [dim]"),
     "two passes": (two_passes, "more than once"),
     "everything kept": (everything_kept, "all blocks are kept until the end"),
     "not divided": (stream(divide=False), "some elements are wrong"),
@@ -367,6 +394,7 @@ WRONG_MERGES = {
     "upside down": (lambda a, b: with_changes(a, b, f=lambda m, n: torch.exp(n - m), g=lambda m, n: torch.exp(n - m)), "upside down"),
     "normalised": (lambda a, b: with_changes(a, b, normalise=True), "divide by l once, at the very end"),
     "no guard": (unguarded, "a state that has seen nothing"),
+    "0 as a maximum": (lambda a, b: (by_state(a, b)[0].nan_to_num(neginf=0.0), *by_state(a, b)[1:]), "m must stay -inf"),
     "two of three": (lambda a, b: by_state(a, b)[:2], "too short"),
     "in place": (lambda a, b: by_state((a[0], a[1].mul_(2), a[2]), b), "changes its input"),
 }

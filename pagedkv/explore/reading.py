@@ -8,7 +8,7 @@ from pagedkv.explore import widget
 NUM_TOKENS = 50
 
 
-def picture(position: int = 37, block_size: int = 16) -> str:
+def picture(position: int = 15, block_size: int = 16) -> str:
     """What the query at `position` of 50 tokens reads, as an SVG."""
     block_table = random.Random(block_size).sample(range(100), -(-NUM_TOKENS // block_size)) if block_size != 16 else [12, 7, 42, 3]
     canvas, alt = reading(position, NUM_TOKENS, block_table, block_size)
@@ -19,6 +19,6 @@ def explorer():
     """The widget."""
     return widget.explore(
         picture,
-        position=widget.slider("Position of the query", 37, 0, NUM_TOKENS - 1),
+        position=widget.slider("Position of the query", 15, 0, NUM_TOKENS - 1),
         block_size=widget.steps("Block size", [8, 16, 32], 16),
     )

@@ -97,6 +97,11 @@ def _wrong_table(q, k, v, table, seq_len):
     return decode(q, k, v, torch.arange(len(table), dtype=torch.int32), seq_len)
 
 
+def _blocks_of_16(q, k, v, table, seq_len):
+    """What slices give where 16 slots a block are taken for granted: each 16 tokens end after the BLOCK slots that a block has."""
+    return decode(q, k, v, table, sum(min(BLOCK, seq_len - first) for first in range(0, seq_len, 16)))
+
+
 DECODE_MISTAKES = (
     (_wrong_table, "the logical block number is used as the physical one; look it up in block_table"),
     (lambda *a: prefill(a[0][None], *a[1:], scale=1.0)[0], "the scores are not divided by the square root of head_dim"),
@@ -105,6 +110,7 @@ DECODE_MISTAKES = (
     (lambda q, k, v, t, n: prefill(q[None], k, v, t, n, shift=-1)[0], "the last token is left out; it sees itself"),
     (lambda q, k, v, t, n: decode(q, k, v, t, n - n % BLOCK), "the part-filled last block is left out: round the number of blocks up"),
     (lambda q, k, v, t, n: decode(q, k, v, t, -(-n // BLOCK) * BLOCK), "the last block is used whole; only the slots below seq_len count"),
+    (_blocks_of_16, "blocks have k_cache.shape[1] slots here, not 16"),
 )
 
 
@@ -119,7 +125,8 @@ def _tensors(title, reference, cases, mistakes=()):
             if "not finite" in str(wrong):
                 raise Wrong("NaN of an unused slot reaches the output: a weight of 0 does not help, since 0 · NaN is NaN") from None
             if "IndexError" in str(wrong):
-                raise Wrong("an entry of block_table past the last block in use is looked up") from None
+                raise Wrong("an entry of block_table past the last block in use is looked up, or a slot that a block lacks; "
+                            "blocks have k_cache.shape[1] slots here") from None
             raise
 
     return Part(title, test)

@@ -76,6 +76,8 @@ def _one_pass_part(title, *draws):
 
 def _why(case, result, otherwise):
     """A sentence for the usual mistakes of a stream, told by what comes out."""
+    if all(bool((scores == -math.inf).all()) for scores, _ in case):
+        return "where nothing is visible, return zeros of shape [dim]; O / l is 0 / 0 there"
     if "not finite" in otherwise:
         if any(bool((scores == -math.inf).all()) for scores, _ in case):
             return "NaN or infinity: for a block that is masked whole, or before the first visible key, (-inf) - (-inf) is NaN"
@@ -144,6 +146,11 @@ def _inverted(a, b):
     return m, a[1] * f_a + b[1] * f_b, a[2] * f_a[..., None] + b[2] * f_b[..., None]
 
 
+def _base_as_maximum(a, b):
+    m, l, o = merge(a, b)
+    return m.nan_to_num(neginf=0.0), l, o
+
+
 def _normalised(a, b):
     m, l, o = merge(a, b)
     return m, l, o / l[..., None]
@@ -162,6 +169,7 @@ MERGE_MISTAKES = (
     (lambda a, b: _first_only(b, a), "only the second state is brought to the new base; the first may be the one with the smaller maximum"),
     (_o_left, "O must be multiplied by the same factor as l"),
     (_inverted, "the factor is upside down: it is e^(old m - new m), which is at most 1"),
+    (_base_as_maximum, "where neither state has seen anything, m must stay -inf; 0 is a base to subtract, no maximum"),
     (_normalised, "O stays unnormalised in a merge; divide by l once, at the very end"),
 )
 
