@@ -56,6 +56,14 @@ STATIONS = ["position", "logical block and offset", "block table", "physical blo
 CONSEQUENCES = {case: right for case, (right, _) in wrong_entry.CONSEQUENCES.items()}
 
 
+class EqualsAll:
+    def __eq__(self, other):
+        return True
+
+    def __hash__(self):
+        return hash("B")
+
+
 def owner_by_listing(slot, tables, block_size):
     held = {}
     for name, (table, num_tokens) in tables.items():
@@ -259,11 +267,11 @@ WRONG = {
         {"A": 0.305, "B": 0.0}, 0.305,
     ],
     "5.2-consequences": [
-        {**CONSEQUENCES, "a block of B": ("B", "B")}, {**CONSEQUENCES, "a block of B": ("A", "A")},
-        {**CONSEQUENCES, "a free block": ("A", "A")},
-        {**CONSEQUENCES, "an own block twice": ("A", "nobody yet")}, {**CONSEQUENCES, "no block at all": ("A", "error")}, {}, "A",
-        ("A", "B"), NAN,
-        {**CONSEQUENCES, "a free block": "A"}, {**CONSEQUENCES, "a free block": ...}, {**CONSEQUENCES, "a free block": (NAN, "A")}, print,
+        {**CONSEQUENCES, "last entry 4": ("A", "A")}, {**CONSEQUENCES, "last entry 4": ("B", "B")},
+        {**CONSEQUENCES, "last entry 6": ("B", "A")}, {**CONSEQUENCES, "first entry 4": ("B", "A")},
+        {**CONSEQUENCES, "last entry 8": ("B", "error")}, {**CONSEQUENCES, "last entry 8": ("error", "nobody")}, {}, "A", ("A", "B"), NAN,
+        {**CONSEQUENCES, "last entry 6": "B"}, {**CONSEQUENCES, "last entry 6": ...}, {**CONSEQUENCES, "last entry 6": (NAN, "A")}, print,
+        dict.fromkeys(CONSEQUENCES, [EqualsAll(), EqualsAll()]), dict.fromkeys(CONSEQUENCES, ("B", "nobody", "A")),
     ],
     "5.2-suspects": [
         lambda t, r: [],
@@ -374,6 +382,25 @@ def test_the_commonest_mistakes_get_their_own_sentence(capsys):
         "they share one base",
     ):
         assert words in said
+
+
+@pytest.mark.parametrize("case", CONSEQUENCES)
+def test_the_consequences_are_what_happens(case):
+    tables, lengths, wrong = {"A": [0, 4, 6], "B": [1, 5]}, {"A": 10, "B": 6}, int(case.split()[-1])
+    entries = [wrong, 5] if case.startswith("first") else [1, wrong]
+    held = {tables[name][p // 4] * 4 + p % 4: name for name, n in lengths.items() for p in range(n)}
+    slot = entries[6 // 4] * 4 + 6 % 4
+    read = "error" if max(entries) >= 8 else "B"
+    assert CONSEQUENCES[case] == (read, "error" if slot >= 32 else held.get(slot, "nobody"))
+
+
+def test_a_wrong_half_and_a_slot_for_a_position_are_named(capsys):
+    check("5.2-consequences", {**CONSEQUENCES, "last entry 4": ("A", "A"), "last entry 6": ("B", "A")})
+    check("5.2-owner", lambda *a: (owner_by_listing(*a)[0], a[0]) if owner_by_listing(*a) else None)
+    check("5.2-suspects", lambda t, r: [block for block in suspects_by_subtracting(t, r) if block >= 0])
+    said = capsys.readouterr().out
+    assert said.count("the read is wrong") == said.count("the write is wrong") == 1
+    assert "logical block · block size + offset" in said and "below 0, or not below len(ref_counts)" in said
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -60,6 +60,11 @@ def _owner_without(length=True, table=True):
     return wrong
 
 
+def _slot_for_position(slot, tables, block_size):
+    found = owner(slot, tables, block_size)
+    return found and (found[0], slot)
+
+
 def _draw_owners(rng):
     for size in (2, 4, 8):
         blocks = rng.sample(range(2, 12), 7)
@@ -73,6 +78,8 @@ ROLES_BY_CODE = Exercise("5.2-owner", "from a slot back to its token", (
     calls("the owner of every slot of a pool", owner, _draw_owners, points=2, mistakes=(
         (_owner_without(length=False), "a slot of the last block behind num_tokens holds no token yet"),
         (_owner_without(table=False), "the physical block's number is no position in the sequence; where in the table does it stand?"),
+        (_slot_for_position, "this is the slot; the position is logical block · block size + offset"),
+        (_owner_without(length=False, table=False), "this is the slot; the position is logical block · block size + offset"),
         (lambda s, t, b: (owner(s, t, b) or (None,))[0], "the position is asked for too"),
     )),
 ))
@@ -122,21 +129,26 @@ DAMAGE = Exercise("5.2-damage", "how far outputs move", (
     )),
 ))
 
-WORDS = ("A", "B", "nobody yet", "error")
+WORDS = ("A", "B", "nobody", "error")
 CONSEQUENCES = {
-    "a block of B": (("A", "B"), "A reads K/V of B, and B reads what it always read, until A writes: whose block is that?"),
-    "an own block twice": (("A", "A"), "nobody else holds that block: whose earlier tokens stand in it?"),
-    "a free block": (("A", "nobody yet"), "what stands there belongs to no running request; but the pool may give it away"),
-    "no block at all": (("error", "error"), "on a CPU the front door looks at every entry: see what the cells above print"),
+    "last entry 4": (("B", "A"), "position 6 goes to slot 4 · 4 + 2; does a token lie there, and whose?"),
+    "last entry 6": (("B", "nobody"), "position 6 goes to slot 6 · 4 + 2; does a token of A lie there already?"),
+    "first entry 4": (("B", "nobody"), "through which entry does position 6 go, and is that one wrong?"),
+    "last entry 8": (("error", "error"), "the pool has the blocks 0 to 7, and a cache on a CPU looks at every slot"),
 }
 
 
-def _consequence(case, right, hint):
+def _consequence(case, right, of_the_write):
+    of_the_read = "on a CPU every entry is looked at first" if right[0] == "error" else "through whose table does that entry get read?"
+
     def test(answer):
-        if not isinstance(answer, (tuple, list)) or len(answer) != 2 or any(word not in WORDS for word in answer):
+        words = isinstance(answer, (tuple, list)) and all(isinstance(word, str) for word in answer)
+        if not words or len(answer) != 2 or not set(answer) <= set(WORDS):
             raise Wrong(f"a pair is expected, (read, write), each one of {', '.join(map(repr, WORDS))}")
-        if tuple(answer) != right:
-            raise Wrong(hint)
+        halves = zip(("the read", "the write"), answer, right, (of_the_read, of_the_write), strict=True)
+        slips = [f"{half} is wrong: {hint}" for half, mine, expected, hint in halves if mine != expected]
+        if slips:
+            raise Wrong(" And ".join(slips))
 
     return Part(case, test, of=case)
 
@@ -155,6 +167,14 @@ def _suspects_without_counts(tables, ref_counts):
     return sorted(block for block in held if held[block] > 1 or block not in range(len(ref_counts)))
 
 
+def _suspects_without(*, below_0, past_the_end):
+    def wrong(tables, ref_counts):
+        found = suspects(tables, ref_counts)
+        return [block for block in found if not (below_0 and block < 0 or past_the_end and block >= len(ref_counts))]
+
+    return wrong
+
+
 def _suspects_in_tables(tables, ref_counts):
     held = {block for table in tables.values() for block in table}
     return [block for block in suspects(tables, ref_counts) if block in held]
@@ -171,10 +191,15 @@ def _draw_suspects(rng):
             yield {**tables, "A": [*blocks[:3], wrong]}, ref_counts
 
 
+NO_BLOCK = "an entry that names no block (below 0, or not below len(ref_counts)) is a suspect too"
+
 FIND = Exercise("5.2-suspects", "what an engine can check", (
     calls("tables in order, shared blocks included", suspects, lambda rng: [c for i, c in enumerate(_draw_suspects(rng)) if i % 7 == 0]),
     calls("a wrong entry", suspects, _draw_suspects, points=2, mistakes=(
         (_suspects_without_counts, "a shared block stands in several tables by right; its reference count says in how many"),
+        (_suspects_without(below_0=True, past_the_end=True), NO_BLOCK),
+        (_suspects_without(below_0=True, past_the_end=False), NO_BLOCK),
+        (_suspects_without(below_0=False, past_the_end=True), NO_BLOCK),
         (_suspects_in_tables, "the block that lost its entry is a suspect as well: nobody will ever free it"),
     )),
 ))
