@@ -6,6 +6,7 @@ import re
 
 import nbformat
 import pytest
+from cells import run_cell
 
 from pagedkv.quiz import editions
 
@@ -46,7 +47,7 @@ def test_a_section_runs_after_those_it_names(lesson, monkeypatch):
         try:
             with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
                 for code in dict.fromkeys(set_up + needed(name, found)):
-                    exec(code, namespace)
+                    run_cell(code, namespace)
         except Exception as error:
             failed[name] = repr(error)
     assert failed == {}

@@ -2,6 +2,7 @@
 
 import nbformat
 import pytest
+from cells import run_cell
 from mutation import mutants
 
 from pagedkv.quiz import calling, editions
@@ -25,6 +26,15 @@ EQUIVALENT = {
     },
     "4.2-merge": {"0.0 → ...": "any finite base serves where nothing was visible"},
     "4.2-bugs": {"... → ...": "other scores that expose the same slip"},
+    "4.3-masking": {
+        "0 → ...": "a hidden token's block is not read",
+        "0.0 → ...": "a hidden key's score is replaced, and a hidden value has weight 0: any finite number serves",
+    },
+    "4.3-offsets": {"exact + 2 ** (bits - 1) → exact - 2 ** (bits - 1)": "they differ by 2**bits, which the remainder drops"},
+    "4.3-merge": {
+        "0.0 → ...": "any finite base serves where nothing was visible",
+        "1.0 → ...": "where the total is 0, any divisor gives the output 0",
+    },
     "5.2-property": {
         "... → ...": "another seed, more or fewer draws, other shapes and cuts",
         "5 * rng.standard_normal(12) → 5 / rng.standard_normal(12)": "other scores",
@@ -54,7 +64,7 @@ def survivors(path):
                     changed = dict(before)
                     try:
                         for text in (code, *(text for text, _ in stubs[number + 1 :])):
-                            exec(text, changed)
+                            run_cell(text, changed)
                         result = eval(answer, changed)
                     except Exception:  # noqa: S112 (a slip that does not even run is told from the solution)
                         continue
@@ -63,7 +73,7 @@ def survivors(path):
             stubs = []
         elif editions.SOLUTION.search(cell.source):
             stubs.append((cell.source, dict(namespace)))
-        exec(compile(cell.source, path.name, "exec"), namespace)
+        run_cell(cell.source, namespace)
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=[path.stem for path in SOURCES])
