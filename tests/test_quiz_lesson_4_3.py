@@ -84,7 +84,12 @@ WRONG_KERNELS = {
     "last tile left out": ({"length": "length // TILE * TILE"}, "NaN or infinity|not that of attention"),
     "hidden scores of 0": ({"lines": {'float("-inf"))\n        m_new': "0.0)\n        m_new"}}, "not that of attention"),
     "mask by block": ({"lines": {"positions < length": "positions // BLOCK <= (length - 1) // BLOCK"}}, "NaN or infinity"),
-    "does not run": ({"loads": "k = tl.load(k_ptr + at); v = missing"}, "raises"),
+    "table and K not masked": (
+        {"loads": "k = tl.load(k_ptr + at); v = tl.load(v_ptr + at, visible[:, None], 0.0)", "lines": {", mask=visible, other=0)": ")"}},
+        "outside of the pool",
+    ),
+    "does not run": ({"loads": "k = tl.load(k_ptr + at); v = missing"}, "raises NameError (name 'missing' is not defined)"),
+    "a mask of another shape": ({"loads": MASKED.replace("visible[:, None]", "visible")}, "raises ValueError ("),
 }
 
 
@@ -220,7 +225,7 @@ WRONG_MERGES = {
     "no maximum": (no_maximum, "NaN or infinity"),
     "no guard": (no_guard, "NaN or infinity"),
     "two parts only": (lambda o, lse: by_softmax(o[:2], lse[:2]), "some elements are wrong"),
-    "only the output": (lambda o, lse: by_softmax(o, lse)[0], "is expected, not a tensor"),
+    "only the output": (lambda o, lse: by_softmax(o, lse)[0], "a tuple (output, lse) is expected, not a tensor"),
     "changes its input": (in_place_merge, "changes its input"),
     "base 2": (lambda o, lse: (torch.einsum("sh,shd->hd", torch.softmax(lse * math.log(2), 0), o), torch.logsumexp(lse, 0)), "are wrong"),
 }

@@ -91,7 +91,7 @@ def sdpa(data: Data) -> Call:
 
 
 def flashinfer_decode(tensor_cores: bool) -> Callable[[Data], Call]:
-    """FlashInfer's paged decode, planned over the real lengths before the timing."""
+    """FlashInfer's paged decode with its FA2 kernels, planned over the real lengths before the timing."""
 
     def prepare(data: Data) -> Call:
         case = data.case

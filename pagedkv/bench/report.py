@@ -3,6 +3,7 @@
 import json
 import platform
 import subprocess
+from collections.abc import Container
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from math import exp, log
@@ -54,14 +55,20 @@ def row(record: dict) -> str:
     return "\n".join(lines)
 
 
-def mean_ratio(records: list[dict], peer: str, only: tuple[str, ...] | None = MAIN) -> float | None:
-    """Geometric mean over the cases of how many times faster than `peer` ours is; `peer` is a prefix, its better variant counts."""
-    logs = []
+def ratios(records: list[dict], peer: str, only: Container[str] | None = MAIN) -> dict[str, float]:
+    """How many times faster than `peer` ours is, in each case that both ran; `peer` is a prefix, its better variant counts."""
+    found = {}
     for record in records:
         ours = record["results"].get(OURS)
         peers = [timing["us"] for name, timing in record["results"].items() if name.startswith(peer)]
         if ours and peers and (only is None or record["case"] in only):
-            logs.append(log(min(peers) / ours["us"]))
+            found[record["case"]] = min(peers) / ours["us"]
+    return found
+
+
+def mean_ratio(records: list[dict], peer: str, only: Container[str] | None = MAIN) -> float | None:
+    """The geometric mean of `ratios`, None without any."""
+    logs = [log(ratio) for ratio in ratios(records, peer, only).values()]
     return exp(sum(logs) / len(logs)) if logs else None
 
 

@@ -12,7 +12,7 @@ from pagedkv.draw import style
 OURS, SDPA, FLASHINFER = "pagedkv", "SDPA, contiguous", "FlashInfer"
 LOOKS = {  # the start of an implementation's name -> (label, colour, marker)
     OURS: ("this package", style.TOKEN, "o"),
-    FLASHINFER: ("FlashInfer, better variant", style.HIGHLIGHT, "D"),
+    FLASHINFER: ("FlashInfer (FA2), better variant", style.HIGHLIGHT, "D"),
     SDPA: ("PyTorch, contiguous K/V", style.MUTED, "|"),
 }
 RUNGS = {
@@ -82,7 +82,7 @@ def peers(record: dict):
                     axes.plot(share, row, marker, color=colour, markersize=size, markeredgewidth=2, linestyle="", label=shown)
         axes.set_yticks(range(len(entries)), [f"{entry['case']}: {entry['shape']}" for entry in entries])
         axes.invert_yaxis()
-        axes.set(xlabel="% of the read ceiling at that size", xlim=(None, 101))
+        axes.set(xlabel="% of the read ceiling at that size", xlim=(0, 101))
         figure.legend(loc="outside upper right", ncols=3, frameon=False)
     names = " / ".join(label for label, _, _ in LOOKS.values())
     return figure, f"Percent of the read ceiling in each decode case, {names}: {'; '.join(words)}."

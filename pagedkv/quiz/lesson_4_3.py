@@ -2,6 +2,8 @@
 
 import inspect
 import math
+from contextlib import contextmanager, nullcontext
+from unittest import mock
 
 from pagedkv.quiz.compare import SINGLE, Wrong, same
 from pagedkv.quiz.exercise import Exercise, NotAttempted, Part, call, calls, equals
@@ -11,14 +13,20 @@ from pagedkv.quiz.exercise import Exercise, NotAttempted, Part, call, calls, equ
 BLOCK, TILE, DIM = 4, 8, 16  # tokens in a block, tokens in a tile, head_dim
 
 
-def _kernel_part(title: str, poison: float, lengths: tuple[int, ...]) -> Part:
-    """The learner's kernel must give attention over `length` tokens, whatever `poison` lies in all other slots of the pool."""
+FAR = 10**8  # a block id outside of any pool
+
+
+def _kernel_part(title: str, poison: float, lengths: tuple[int, ...], stale: int = -1) -> Part:
+    """The learner's kernel must give attention over `length` tokens, whatever `poison` lies in all other slots of the pool.
+
+    `stale` stands in the table past the last block. FAR does so in the interpreter only, where no bad address is really read.
+    """
 
     def test(kernel):
         if any(line.strip() == "..." for line in inspect.getsource(kernel.fn).splitlines()):
             raise NotAttempted
         for length in lengths:
-            expected, got = _attend(kernel, length, poison)
+            expected, got = _attend(kernel, length, poison, stale)
             if not bool(got.isfinite().all()):
                 raise Wrong("NaN or infinity of an unused slot reaches the output: a weight of 0 does not help, since 0 · NaN is NaN")
             try:
@@ -29,7 +37,7 @@ def _kernel_part(title: str, poison: float, lengths: tuple[int, ...]) -> Part:
     return Part(title, test)
 
 
-def _attend(kernel, length: int, poison: float):
+def _attend(kernel, length: int, poison: float, stale: int):
     """Launch the kernel on one sequence whose blocks are shuffled among poisoned ones; the right answer, and the kernel's."""
     import torch
 
@@ -38,7 +46,7 @@ def _attend(kernel, length: int, poison: float):
     num_blocks, width = 20, 12  # of the pool; of the table, wider than any sequence here needs
     table = torch.randperm(num_blocks - 2, generator=draw)[:width].int() + 2  # blocks 0 and 1 belong to someone else
     slots = (table[:, None] * BLOCK + torch.arange(BLOCK)).flatten()[:length]
-    table[-(-length // BLOCK) :] = -1
+    table[-(-length // BLOCK) :] = -1 if device == "cuda" else stale
     rows = (1 + num_blocks) * BLOCK  # one block more in front, for a kernel that follows the -1
     k_room, v_room = torch.full((2, rows, DIM), poison)
     k, v = k_room[BLOCK:], v_room[BLOCK:]
@@ -49,8 +57,37 @@ def _attend(kernel, length: int, poison: float):
     expected = (weights @ v[slots].double()).float()
     out = torch.full((DIM,), math.nan, device=device)
     q, k_room, v_room, table = (x.to(device) for x in (q, k_room, v_room, table))
-    call(lambda: kernel[(1,)](q, k_room[BLOCK:], v_room[BLOCK:], table, out, length, BLOCK=BLOCK, TILE=TILE, DIM=DIM))
+
+    def launch():
+        try:
+            with nullcontext() if device == "cuda" else _guarded(q, k_room, v_room, table):
+                kernel[(1,)](q, k_room[BLOCK:], v_room[BLOCK:], table, out, length, BLOCK=BLOCK, TILE=TILE, DIM=DIM)
+        except Exception as error:
+            return error
+
+    if error := call(launch):
+        while error.__cause__:
+            error = error.__cause__
+        raise error if isinstance(error, Wrong) else Wrong(f"your kernel raises {type(error).__name__} ({' '.join(str(error).split())})")
     return expected, out.cpu()
+
+
+@contextmanager
+def _guarded(*tensors):
+    """Let the interpreter's loads read bytes of `tensors` only; any other address raises Wrong before it is followed."""
+    from triton.runtime import interpreter
+
+    read = interpreter._interpreter.load
+    rooms = [(tensor.data_ptr(), tensor.data_ptr() + tensor.nbytes) for tensor in tensors]
+
+    def load(pointers, mask, *rest):
+        followed = pointers[mask.astype(bool)]
+        if not all(any(start <= at < end for start, end in rooms) for at in followed.tolist()):
+            raise Wrong("it reads outside of the pool: which load follows a table entry past the last block?")
+        return read(pointers, mask, *rest)
+
+    with mock.patch.object(interpreter._interpreter, "load", load):
+        yield
 
 
 # Offsets
@@ -131,7 +168,15 @@ def _largest(outputs, lses):
 
 
 def _merge_part(title: str, *cases, mistakes=()) -> Part:
-    return calls(title, merge, lambda _: [_parts(seed, *case) for seed, case in enumerate(cases)], mistakes=mistakes, rtol=SINGLE)
+    part = calls(title, merge, lambda _: [_parts(seed, *case) for seed, case in enumerate(cases)], mistakes=mistakes, rtol=SINGLE)
+
+    def test(function):
+        try:
+            part.test(function)
+        except Wrong as wrong:
+            raise Wrong(str(wrong).replace("a tuple is expected", "a tuple (output, lse) is expected")) from None
+
+    return Part(title, test)
 
 
 # Time from bytes
@@ -163,7 +208,7 @@ EXERCISES = [
         (
             _kernel_part("a full last block", math.nan, (8, 16, 32)),
             _kernel_part("NaN in every unused slot", math.nan, (1, 5, 11, 29)),
-            _kernel_part("infinity in every unused slot", math.inf, (3, 13, 41)),
+            _kernel_part("infinity in every unused slot, large ids in the table's unused part", math.inf, (3, 13, 41), FAR),
         ),
     ),
     Exercise(
