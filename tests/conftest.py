@@ -2,16 +2,18 @@ import os
 
 import pytest
 
+try:
+    from torch.cuda import is_available
+except ImportError:
+    is_available = bool
+
+if not is_available():
+    # Collecting the tests, or torch.compile, may import Triton: if that came first, kernels could not be interpreted here any more.
+    os.environ.setdefault("TRITON_INTERPRET", "1")
+
 
 def pytest_collection_modifyitems(items):
-    try:
-        from torch.cuda import is_available
-    except ImportError:
-        is_available = bool
-    if is_available():
-        return
-    # torch.compile imports Triton: if it did so first, kernels could not be interpreted in the same process any more.
-    os.environ.setdefault("TRITON_INTERPRET", "1")
-    for item in items:
-        if item.get_closest_marker("gpu"):
-            item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))
+    if not is_available():
+        for item in items:
+            if item.get_closest_marker("gpu"):
+                item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))
