@@ -54,3 +54,12 @@ def test_the_kernels_numbers_are_those_of_the_record():
     ranges = {name: f"{min(us):.0f} to {max(us):.0f}" for name, us in host.items()}
     assert f"{ranges['pagedkv']} µs against {ranges['FlashInfer']}" in README
     assert f"{record['provenance']['gpu']}, {record['provenance']['date'][:10]}" in README
+
+
+def test_the_exercises_and_their_points_are_those_of_the_lessons():
+    from pagedkv.quiz.check import find
+
+    named = re.findall(r"(\d\.\d-[a-z-]+) \((\d+)\)", README)
+    assert len(named) > 25
+    for name, points in named:
+        assert find(name).max_points == int(points), name
