@@ -40,7 +40,8 @@ def journey(
             canvas.line(LOGICAL_X + size * CELL + 4, y + HEIGHT / 2, TABLE_X - 4, y + HEIGHT / 2, stroke=style.MUTED, arrow=True)
             canvas.rect(TABLE_X, y, 46, HEIGHT, style.BACKGROUND, label=block, bold=True)
             target = TOP + block * STEP + HEIGHT / 2
-            canvas.curve(TABLE_X + 48, y + HEIGHT / 2, POOL_X - 28, target, bend="horizontal", stroke=style.MUTED)
+            stroke, dash = style.mix(style.request_colour(index), style.INK), index % 2 == 1     # told apart where they cross
+            canvas.curve(TABLE_X + 48, y + HEIGHT / 2, POOL_X - 28, target, bend="horizontal", stroke=stroke, dash=dash, line=2)
             y += STEP
         y += STEP
     for block in range(pool.num_blocks):
