@@ -149,6 +149,7 @@ def test_the_mean_takes_the_peers_better_variant_and_each_case_once():
         {"case": "c", "kind": "decode", "results": {"pagedkv": {"us": 10.0}}},
     ]
     assert report.mean_ratio(records, "FlashInfer") == pytest.approx(1.0)
+    assert report.ratios(records, "FlashInfer") == {"a": 2.0, "b": 0.5} and list(report.ratios(records, "FlashInfer", ["j1"])) == ["j1"]
     assert report.mean_ratio(records, "nobody") is None
 
 

@@ -68,7 +68,9 @@ def _attend(kernel, length: int, poison: float, stale: int):
     if error := call(launch):
         while error.__cause__:
             error = error.__cause__
-        raise error if isinstance(error, Wrong) else Wrong(f"your kernel raises {type(error).__name__} ({' '.join(str(error).split())})")
+        if isinstance(error, Wrong):
+            raise error
+        raise Wrong(f"your kernel raises {type(error).__name__} ({' '.join(str(error).split())[:150]})")
     return expected, out.cpu()
 
 
