@@ -43,6 +43,9 @@ def test_the_kernels_numbers_are_those_of_the_record():
     mean = record["summary"]
     assert f"{mean['times_faster_than_flashinfer']:.2f} times as fast as FlashInfer {record['provenance']['flashinfer-python']}" in README
     assert f"{mean['times_faster_than_contiguous_sdpa']:.2f} times as fast as PyTorch" in README
+    decode = [entry["results"] for entry in record["cases"] if entry["kind"] == "decode" and "SDPA, contiguous" in entry["results"]]
+    ratios = [timings["SDPA, contiguous"]["us"] / timings["pagedkv"]["us"] for timings in decode]
+    assert f"from {min(ratios):.2f} to {max(ratios):.2f} by case" in README
     ours, fa2, fa3 = (f"{results['p'][name]['tflop_s']:.0f}" for name in ("pagedkv", "FlashInfer, FA2", "FlashInfer, FA3"))
     assert f"reaches {ours} TFLOP/s, between FlashInfer's FA2 ({fa2}) and FA3 ({fa3})" in README
     host = {"pagedkv": [], "FlashInfer": []}
