@@ -54,6 +54,9 @@ def _code(notebook):
     for cell in code_cells(notebook):
         if len(cell.source.splitlines()) > 30:
             yield f"a code cell of {len(cell.source.splitlines())} lines: {cell.source.splitlines()[0]}"
+        for line in cell.source.splitlines():
+            if len(line) > 105:
+                yield f"a code line of {len(line)} characters, more than a laptop shows: {line[:60]}"
         for word in FORBIDDEN_CODE:
             if word in cell.source:
                 yield f"{word} in a code cell"
