@@ -18,10 +18,16 @@ PADDING = -1
 
 def pack_block_tables(tables: Sequence[BlockTable], device=None) -> torch.Tensor:
     """A new int32 tensor [len(tables), most blocks of any table], one table per row, the rest -1."""
-    rows = [table.blocks for table in tables]
+    rows = [_table(table).blocks for table in tables]
     width = max(map(len, rows), default=0)
     packed = [row + [PADDING] * (width - len(row)) for row in rows]
     return torch.tensor(packed, dtype=torch.int32).reshape(len(rows), width).to(device)
+
+
+def _table(table) -> BlockTable:
+    if not isinstance(table, BlockTable):
+        raise TypeError(f"tables must hold BlockTables, not {table!r}")
+    return table
 
 
 class DeviceBlockTables:
@@ -42,10 +48,11 @@ class DeviceBlockTables:
         On a GPU the change is queued on the current stream without waiting for it. Raises ValueError or TypeError, changing nothing,
         for a row out of range, a table that is longer than a row, or one that was freed.
         """
+        if not isinstance(tables, Mapping):
+            raise TypeError(f"tables must map rows to BlockTables, not be {tables!r}")
         seen, rows, columns, values = {}, [], [], []
         for row, table in tables.items():
-            if not isinstance(table, BlockTable):
-                raise TypeError(f"tables must map rows to BlockTables, not to {table!r}")
+            _table(table)
             old_table, old_version, old_end = self._seen.get(row, (None, -1, 0))
             version = table.version
             if table is old_table and version == old_version:

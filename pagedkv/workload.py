@@ -7,6 +7,7 @@ share, and the table says which length stands there. Or they come from a trace f
 import csv
 import json
 import math
+import os
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache, partial
@@ -74,6 +75,8 @@ def load_trace(path) -> list[Request]:
     output_length). Arrivals count from the first request. Raises ValueError with the line number for anything that is not a request, and
     for lines out of time order.
     """
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"path must name a file, not be {path!r}")
     path = Path(path)
     with path.open(encoding="utf-8-sig", errors="replace") as file:
         lines = [(number, line.strip()) for number, line in enumerate(file, 1) if line.strip()]

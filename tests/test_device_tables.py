@@ -127,8 +127,10 @@ def bad_updates():
         ({True: table}, TypeError, "a row of tables"),
         ({0: table, 1: grown(pool, 17)}, ValueError, "the blocks of a table must be .* at most 4, not 5"),
         ({0: table, 1: freed}, ValueError, "freed"),
-        ({0: table, 1: [1, 2]}, TypeError, "tables must map rows to BlockTables"),
-        ({0: table, 1: None}, TypeError, "tables must map rows to BlockTables"),
+        ({0: table, 1: [1, 2]}, TypeError, "tables must hold BlockTables"),
+        ({0: table, 1: None}, TypeError, "tables must hold BlockTables"),
+        (None, TypeError, "tables must map rows to BlockTables, not be None"),
+        ([table], TypeError, "tables must map rows to BlockTables"),
     )
 
 
@@ -185,3 +187,9 @@ def test_an_update_does_not_wait_for_the_gpu():
     mirror.update(tables)
     assert not torch.cuda.current_stream().query()
     torch.cuda.synchronize()
+
+
+@pytest.mark.parametrize("tables", [[1], [None], [[0, 1]]])
+def test_only_block_tables_can_be_packed(tables):
+    with pytest.raises(TypeError, match="tables must hold BlockTables"):
+        pack_block_tables(tables)

@@ -184,3 +184,9 @@ def test_the_table_says_what_independent_draws_leave_out():
     short = [request for request in sample_requests("azure-conv", 20_000) if request.total_tokens <= 2048]
     share = simulate(short, MaxLength(Arena(15728)), 15728).shares()["token_states"]
     assert re.search(r"Drawn from this table: (\d+) %", table["independence"])[1] == f"{100 * share:.0f}"
+
+
+@pytest.mark.parametrize("path", [None, 3, ["trace.csv"]])
+def test_a_trace_needs_a_path(path):
+    with pytest.raises(TypeError, match="path must name a file"):
+        load_trace(path)
