@@ -56,6 +56,15 @@ _WORDS = (
 )
 
 
+def alike(expected, got) -> bool:
+    """Whether `same` finds nothing wrong."""
+    try:
+        same(expected, got)
+    except Wrong:
+        return False
+    return True
+
+
 def same(expected, got, rtol: float = EXACT) -> None:
     """Raise Wrong unless `got` is `expected`: same kind, same shape or length, equal within `rtol` of the largest expected element.
 

@@ -3,7 +3,7 @@
 import copy
 
 from pagedkv.block_pool import OutOfBlocks
-from pagedkv.quiz.compare import Wrong, same
+from pagedkv.quiz.compare import Wrong, alike, same
 from pagedkv.quiz.exercise import Exercise, Part, call, calls
 
 # append
@@ -37,7 +37,7 @@ def _append_part(title, cases):
     def test(function):
         seen = [_observe(function, case) for case in cases]
         right = [_observe(append, case) for case in cases]
-        if _alike(right, seen):
+        if alike(right, seen):
             return
         for wrong, sentence in APPEND_MISTAKES:
             if _behaves_like(wrong, cases, seen):
@@ -50,7 +50,7 @@ def _append_part(title, cases):
                 raise Wrong("there are too few free blocks here, and OutOfBlocks must be raised")
             if i_raise and not raises:
                 raise Wrong("it raises OutOfBlocks although the tokens fit")
-            if raises and not _alike((blocks, free_blocks), (my_blocks, my_free)):
+            if raises and not alike((blocks, free_blocks), (my_blocks, my_free)):
                 raise Wrong("when the blocks do not suffice, nothing may be taken: count first, then take")
             if sorted(my_blocks + my_free) != sorted(blocks + free_blocks):
                 raise Wrong("after it some block is in the table and free at once, or in neither")
@@ -60,7 +60,7 @@ def _append_part(title, cases):
                 same((blocks, free_blocks), (my_blocks, my_free))
             except Wrong:
                 raise Wrong("the table has the right length, but other blocks in it: take them from the end, with pop()") from None
-            if raises and not _alike(result, my_result):
+            if raises and not alike(result, my_result):
                 raise Wrong("OutOfBlocks(needed, available) names the blocks that are missing in the table, and those that are free")
             try:
                 same(result, my_result)
@@ -74,14 +74,6 @@ def _behaves_like(wrong, cases, seen) -> bool:
     try:
         same([_observe(wrong, case) for case in cases], seen)
     except Wrong:  # another outcome, or a call that fails where the learner's did not
-        return False
-    return True
-
-
-def _alike(one, other) -> bool:
-    try:
-        same(one, other)
-    except Wrong:
         return False
     return True
 

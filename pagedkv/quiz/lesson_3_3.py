@@ -3,7 +3,7 @@
 import copy
 import random
 
-from pagedkv.quiz.compare import Wrong, same
+from pagedkv.quiz.compare import Wrong, alike
 from pagedkv.quiz.exercise import Exercise, Part, call, calls, equals
 
 # copy-on-write
@@ -35,27 +35,19 @@ def _cow_part(title, cases):
     def test(function):
         seen = [_observe(function, case) for case in cases]
         right = [_observe(append_one, case) for case in cases]
-        if _alike(right, seen):
+        if alike(right, seen):
             return
         for wrong, sentence in COW_MISTAKES:
-            if _alike([_observe(wrong, case) for case in cases], seen):
+            if alike([_observe(wrong, case) for case in cases], seen):
                 raise Wrong(sentence)
         for (result, *state), (my_result, *my_state) in zip(right, seen, strict=True):
             for name, a, b in zip(("the table has", "the reference counts have", "the free blocks have"), state, my_state, strict=True):
-                if not _alike(a, b):
+                if not alike(a, b):
                     raise Wrong(f"{name} other content than it should afterwards")
-            if not _alike(result, my_result):
+            if not alike(result, my_result):
                 raise Wrong("the lists are right, but the result is not (slot, copy), where copy is (source, destination) or None")
 
     return Part(title, test)
-
-
-def _alike(one, other) -> bool:
-    try:
-        same(one, other)
-    except Wrong:
-        return False
-    return True
 
 
 def _in_place(blocks, num_tokens, refs, free_blocks, block_size):
