@@ -60,11 +60,11 @@ class SharedRequest:
 def share_saved(
     requests: Sequence[Request], num_sequences: int, switch: float = 0.0, block_size: int = 16, concurrent: int = 8, seed: int = 0
 ) -> float:
-    """What sharing saves by the measure of the paper's artifact: 1 - 1 / r, with r the mean over the steps of a run of the blocks that
-    the tables name over the blocks in use. `switch` 0 is parallel sampling.
+    """What sharing saves as the artifact of Kwon et al. (SOSP 2023, figure 15) computes it: 1 - 1 / r, r being the mean over the steps of
+    a run of the blocks that tables name over the blocks in use. It leans to moments of much sharing, more so in a small batch.
 
     `concurrent` requests run at a time; their sequences all end after `output_tokens` steps, of which the first is the prefill. Counting
-    starts when as many requests have ended as run at a time, so that the batch mixes long and short ones.
+    starts when as many requests have ended as run at a time, so that the batch mixes long and short ones. `switch` 0: parallel sampling.
     """
     if len(requests) < 3 * whole_number("concurrent", concurrent, 1):
         raise ValueError(f"requests must be at least 3 * concurrent = {3 * concurrent}, not {len(requests)}")
