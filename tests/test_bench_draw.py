@@ -12,7 +12,7 @@ from pagedkv.draw.coalescing import sectors_of, touched_sectors
 from pagedkv.draw.kernel_figures import KERNEL_FIGURES
 from pagedkv.draw.packing import packed_heads
 from pagedkv.draw.show import save
-from pagedkv.draw.source import changes, piece
+from pagedkv.draw.source import changes, piece, show_changes, show_function, show_piece
 from pagedkv.draw.splits import cut, splits_of_sequences
 from pagedkv.explore import split_kv
 
@@ -221,3 +221,15 @@ def test_a_function_that_is_gone_and_a_piece_longer_than_a_screen_are_errors(mod
         piece("shown:three", "a", "b")
     with pytest.raises(ValueError, match="at most 30 lines, not 42"):
         piece("shown:long", "first", "return x")
+
+
+def test_shown_code_has_a_fixed_width_on_a_page_without_styles(module, monkeypatch):
+    import IPython.display
+
+    shown = []
+    monkeypatch.setattr(IPython.display, "display", shown.append)
+    show_piece("shown:one", "# start", "y = x")
+    show_changes("shown:one", "shown:two")
+    show_function(entry)
+    assert all("font-family:monospace" in output.data for output in shown)
+    assert "```python\nz = 0  # start\ny = x + 1\n```" in shown[0].data and "```python\ndef entry(case" in shown[2].data

@@ -114,7 +114,7 @@ def displayed(monkeypatch):
     import IPython.display
 
     outputs = []
-    monkeypatch.setattr(IPython.display, "display", lambda data, metadata, raw: outputs.append((data, metadata)))
+    monkeypatch.setattr(IPython.display, "display", lambda data, metadata=None, raw=False: outputs.append((data, metadata)))
     return outputs
 
 
@@ -134,12 +134,12 @@ def test_show_displays_one_picture_with_words_and_closes_it(draw, displayed):
     for _ in range(25):  # matplotlib warns, which is an error here, when figures pile up
         picture = draw()
         assert show(picture, alt="A\n  line.") is None
-    assert len(displayed) == 25 and pyplot.get_fignums() == []
+    assert len(displayed) == 50 and pyplot.get_fignums() == []
     data, metadata = displayed[0]
     width = 300 if draw is canvas else 384
     assert metadata == {"image/png": {"alt": "A line.", "width": width}}
     assert data["text/plain"] == "[picture]" and set(data) == {"image/png", "text/plain"}
-    assert displayed[0] == displayed[24]
+    assert displayed[0] == displayed[48]
 
 
 def test_the_stored_picture_keeps_its_colours(tmp_path):
@@ -164,6 +164,13 @@ def test_a_picture_without_words_is_an_error(alt, displayed, tmp_path):
         with pytest.raises(ValueError, match="alt must say in words"):
             call()
     assert displayed == [] and list(tmp_path.iterdir()) == []
+
+
+def test_the_words_fold_out_under_the_picture(displayed):
+    show(canvas(), alt="1 < 2 slots.")
+    data, _ = displayed[1]
+    assert data["text/html"] == "<details><summary>The picture in words</summary>1 &lt; 2 slots.</details>"
+    assert data["text/plain"] == "1 < 2 slots."
 
 
 @pytest.mark.parametrize("draw", [canvas, plot])

@@ -25,7 +25,7 @@ def test_what_cannot_be_drawn_is_said(nothing):
     canvas, alt = data_flow(TOKENS, nothing, nothing, nothing, 4, 3)
     for row in ("block table", "pool"):
         assert words(canvas, row)[1:] == ["nothing returned yet" if nothing is None else "a list of whole numbers is needed here"]
-    assert canvas.svg(alt)
+    assert canvas.svg(alt) and alt.endswith(f"slots: {'nothing returned yet' if nothing is None else nothing}.")
 
 
 def test_entries_and_slots_outside_the_pool_are_not_drawn_into_it():

@@ -79,4 +79,4 @@ def test_the_histogram_says_how_many_fit_and_how_full_they_are():
     figure, words = lengths_against_reservation({"some": np.array([256, 512, 768, 5000])}, reserved=1024)
     assert figure.axes[0].get_title(loc="left") == "some: 75 % of the requests fit, and fill 50 % of 1,024 slots"
     assert sum(patch.get_height() for patch in figure.axes[0].patches) == 3
-    assert "some: mean 512, 75% fit" in words
+    assert "some: 75% fit, their mean of 512 tokens fills 50%" in words

@@ -32,7 +32,7 @@ def test_each_word_stands_in_its_logical_block_and_in_its_slot():
     table = BlockTable(pool)
     slots = table.append(3).slots
     canvas, alt = journey("three words", pool, {"A": (["x", "y", "z", "not stored yet"], table)}, new=slots[2:])
-    assert alt == "three words. A: 3 words, in blocks 4, 1. Other requests hold 3 of the 6 blocks; free: 1."
+    assert alt == "three words. A: 3 words, in blocks 4, 1. Other requests hold 3 of the 6 blocks; free: 1. Outlined slots: 2."
     seen = texts(canvas)
     assert seen["x"] == seen["y"] == seen["z"] == 2 and "not stored yet" not in seen
     assert seen["another request"] == 3 and seen["free"] == 1

@@ -1,6 +1,7 @@
 """One query passing over a sequence's blocks: the scores that it finds in each, and m, l and |o| after each merge."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 from math import exp
 from typing import NamedTuple
 
@@ -46,6 +47,8 @@ def block_by_block(title: str, steps: Sequence[Step], block_size: int) -> tuple[
     x = style.WIDTH - LAST + 14
     canvas.line(x - column + 130, 163, x - 12, 163, stroke=style.HIGHLIGHT, arrow=True)
     canvas.text(x, 137, "output:", bold=True)
-    canvas.text(x, 163, f"|o| / l = {steps[-1].o / steps[-1].l:.2f}")
+    length = steps[-1].o / steps[-1].l
+    canvas.text(x, 163, f"|o| / l = {length:.2f}")
     columns = " ".join(f"After block {step.block} m is {step.m:.2f}, l {step.l:.2f} and the length of o {step.o:.2f}." for step in steps)
-    return canvas, f"{title}. {columns}"
+    factors = ", ".join(f"{exp(old.m - new.m):.2f}" for old, new in pairwise(steps))
+    return canvas, f"{title}. {columns} Between them l and o are multiplied by {factors}; the output's length is {length:.2f}."

@@ -27,4 +27,5 @@ def copied_prompts(prompt: int, outputs: Sequence[int]) -> tuple[Canvas, str]:
         bracket(canvas, spans[2 * branch][0] + 2, spans[2 * branch + 1][1] - 2, 70, f"branch {branch}")
         begin, end = spans[2 * branch]
         canvas.text((begin + end) / 2, 146, f"{prompt}", anchor="middle", fill=style.MUTED)
-    return canvas, f"{title}. They lie side by side in memory, each a prompt of {prompt} tokens and an output of its own."
+    own = ", ".join(map(str, outputs))
+    return canvas, f"{title}. They lie side by side in memory, each a prompt of {prompt} tokens and an output of its own: {own} tokens."

@@ -22,5 +22,8 @@ def bytes_moved(rows: Mapping[str, Mapping[str, float]]) -> tuple[Canvas, str]:
             canvas.rect(x, y, size * scale, 32, fill, label=what if style.text_width(what) < size * scale - 6 else None, tip=what)
             x += size * scale
         canvas.text(x + 8, y + 16, f"{sum(pieces.values()) / 2**30:.2f} GiB")
-    words = "; ".join(f"{name} {sum(pieces.values()) / 2**30:.2f} GiB: {', '.join(pieces)}" for name, pieces in rows.items())
-    return canvas, f"Bars of the bytes moved by one decode step. {words}."
+    words = []
+    for name, pieces in rows.items():
+        parts = ", ".join(f"{what} {size / 2**30:.2f}" for what, size in pieces.items())
+        words.append(f"{name} {sum(pieces.values()) / 2**30:.2f} GiB: {parts}")
+    return canvas, f"Bars of the bytes moved by one decode step. {'; '.join(words)}."

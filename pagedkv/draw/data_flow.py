@@ -6,6 +6,7 @@ from pagedkv.draw import style
 from pagedkv.draw.canvas import Canvas
 
 CELL, HEIGHT, MARGIN, LEFT = 28, 28, 14, 146
+NOTHING = "nothing returned yet"
 ROWS = {"tokens": 44, "logical blocks": 94, "block table": 156, "pool": 236}
 
 
@@ -45,10 +46,9 @@ def data_flow(tokens, blocks, table, slots, block_size: int, num_blocks: int) ->
         middle, first = x + CELL * block_size / 2, block * block_size
         canvas.text(middle, ROWS["pool"] + HEIGHT + 14, f"block {block}", anchor="middle")
         canvas.text(middle, ROWS["pool"] + HEIGHT + 32, f"{first}–{first + block_size - 1}", anchor="middle", fill=style.MUTED)
-    alt = (
-        f"The data flow as the learner's functions return it. {len(tokens)} tokens become the logical blocks {blocks}; the block table "
-        f"is {table}; the slots, in a pool of {num_blocks} blocks of {block_size}, are {slots}."
-    )
+    returned = (("logical blocks", blocks), ("block table", table), ("slots", slots))
+    said = "; ".join(f"{name}: {NOTHING if value is None else value}" for name, value in returned)
+    alt = f"The way of {len(tokens)} tokens into a pool of {num_blocks} blocks of {block_size}, as the learner's functions say. {said}."
     return canvas, alt
 
 
@@ -65,5 +65,5 @@ def _numbers(canvas: Canvas, row: str, value) -> list[int]:
 
 
 def _said(canvas: Canvas, row: str, words: str, value) -> list:
-    canvas.text(LEFT, ROWS[row] + HEIGHT / 2, "nothing returned yet" if value is None else words, fill=style.MUTED)
+    canvas.text(LEFT, ROWS[row] + HEIGHT / 2, NOTHING if value is None else words, fill=style.MUTED)
     return []

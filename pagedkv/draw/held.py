@@ -25,5 +25,8 @@ def held_by_policy(held: Mapping[str, Mapping[str, int]], title: str) -> tuple[C
         draw_strip(canvas, left, y, width, bar, most, pieces)
         used = 100 * slots["token_states"] / total
         canvas.text(left + width * total / most + 10, y + bar / 2, f"{total:,}: {used:.0f} % used")
-    words = "; ".join(f"{policy} {sum(slots.values()):,}, {slots['token_states']} used" for policy, slots in held.items())
-    return canvas, f"{title}. {words}."
+    words = []
+    for policy, slots in held.items():
+        parts = ", ".join(f"{number:,} {style.STATE_NAMES[state]}" for state, number in slots.items() if number)
+        words.append(f"{policy} {sum(slots.values()):,}: {parts}")
+    return canvas, f"{title}. {'; '.join(words)}."

@@ -42,13 +42,14 @@ def kv_size(name: str, shape: KVShape, num_tokens: int, batch: int) -> tuple[Can
     gib = total / 2**30
     top = next((size for size in GPUS.values() if size >= gib), gib)
     scale = (right - left) / top
-    last = left
+    last, lines = left, []
     for words, size in GPUS.items():
         at = left + size * scale
         if size <= top and at - last > 70:
             canvas.line(at, 152, at, 276, stroke=style.MUTED, dash=True)
             canvas.text(at, 290, words, anchor="middle", fill=style.MUTED)
             last = at
+            lines.append(words)
     canvas.text(left - 12, 290, "GPU memory", anchor="end", fill=style.MUTED)
     for row, (words, size) in enumerate((("one sequence", gib / batch), ("all together" if batch == 1 else f"{batch:,} sequences", gib))):
         y = 164 + 60 * row
@@ -60,6 +61,6 @@ def kv_size(name: str, shape: KVShape, num_tokens: int, batch: int) -> tuple[Can
     product = " × ".join(f"{number} {words}" for number, words in factors)
     alt = (
         f"{title}. {product} = {shape.bytes_per_token:,} bytes a token. Bars for one sequence, {in_words(total / batch)}, "
-        f"and for {batch:,}, next to the memory of GPUs."
+        f"and for {batch:,}; dashed lines mark GPUs of {' and '.join(lines)}."
     )
     return canvas, alt

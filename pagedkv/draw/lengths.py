@@ -27,5 +27,8 @@ def lengths_against_reservation(totals: Mapping[str, np.ndarray], reserved: int)
             axes.text(reserved * (1 - 1 / 150), s="reserved", ha="right", color=style.INTERNAL, **beside)
             axes.set(xlim=(0, 1.01 * reserved), yticks=[], ylabel="requests")
         axes.set_xlabel("prompt and output together, tokens")
-    words = "; ".join(f"{name}: mean {chosen.mean():,.0f}, {len(chosen) / len(totals[name]):.0%} fit" for name, chosen in fits.items())
+    words = "; ".join(
+        f"{name}: {len(chosen) / len(totals[name]):.0%} fit, their mean of {chosen.mean():,.0f} tokens fills {chosen.mean() / reserved:.0%}"
+        for name, chosen in fits.items()
+    )
     return figure, f"Histograms of total request lengths next to a line at the {reserved:,} slots that are reserved. {words}."

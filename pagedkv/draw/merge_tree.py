@@ -21,8 +21,11 @@ def merge_trees(trees, states) -> tuple[Canvas, str]:
         step = (width - 28) / len(leaves)
         places = {leaf: 14 + width * column + step * (i + 0.5) for i, leaf in enumerate(leaves)}
         _draw(canvas, tree, places, states, depth, root=True)
-    words = "; ".join(f"{title}: {len(_leaves(tree))} blocks, the root O / l = {states[tree][2]:.4f}" for title, tree in trees)
-    return canvas, f"Trees of merges over blocks, each node with its m and l. {words}."
+    words = []
+    for title, tree in trees:
+        m, l, output = states[tree]
+        words.append(f"{title}: blocks {', '.join(map(str, _leaves(tree)))}, at the root m = {m:.2f}, l = {l:.2f}, O / l = {output:.4f}")
+    return canvas, f"Trees of merges over blocks, each node with its m and l. {'; '.join(words)}."
 
 
 def _draw(canvas, tree, places, states, depth, root=False):

@@ -50,7 +50,9 @@ def online_step(blocks: Sequence[Sequence[float]], values: Sequence[Sequence[flo
         if factor is not None:
             canvas.text(x, 236, f"× e^({base} − m') = {factor:.3f}", fill=style.HIGHLIGHT, bold=True)
     canvas.text(14 + COLUMN * 2, 236, output, bold=True)
-    return canvas, f"{title}. Bars of l and O before, of the block alone, and after, when both have one base. {output}."
+    states = zip((before, block, after), names, strict=True)
+    bars = ", ".join(f"{total:.2f} and {weighted:.2f} {name}" for (_, total, weighted), (name, *_) in states)
+    return canvas, f"{title}. Bars of l and O: {bars}. {output}."
 
 
 def _scores(canvas, blocks, step, m):

@@ -56,7 +56,8 @@ def journey(
             canvas.rect(POOL_X, y, size * CELL, HEIGHT, fill, hatch=hatch, label=label, stroke=style.MUTED)
         canvas.text(POOL_X + size * CELL + 8, y + HEIGHT / 2, note, fill=style.MUTED)
     canvas.text(POOL_X + size * CELL + 8, 52, "slots", bold=True)
-    return canvas, f"{title}. {_in_words(pool, sequences, words_in)}"
+    outlined = ", ".join(map(str, sorted(new)))
+    return canvas, f"{title}. {_in_words(pool, sequences, words_in)}{f' Outlined slots: {outlined}.' if outlined else ''}"
 
 
 def _in_words(pool, sequences, shown) -> str:

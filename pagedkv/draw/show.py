@@ -1,6 +1,7 @@
 """`show` puts a picture into a notebook, `save` into files: always a PNG with words for those who cannot see it.
 
-The words are stored with the picture ("alt" in the output's metadata), where nbconvert and screen readers find them.
+In a notebook the words also fold out under the picture: JupyterLab and nbconvert leave out the "alt" of an output's metadata, and on a
+telephone they are easier to read than a picture of a laptop's width.
 """
 
 import sys
@@ -16,7 +17,10 @@ DOTS = 192  # per inch: two to a CSS pixel, crisp on a laptop's screen
 
 
 def show(picture, alt: str) -> None:
-    """Display a Canvas or a matplotlib Figure as one PNG at its own size in CSS pixels, and close it. An empty `alt` is a ValueError."""
+    """Display a Canvas or a matplotlib Figure as one PNG at its own size in CSS pixels, its words below, and close it.
+
+    An empty `alt` is a ValueError.
+    """
     from IPython.display import display
 
     alt = _words(alt)
@@ -24,6 +28,8 @@ def show(picture, alt: str) -> None:
     width = round(figure.get_figwidth() * 96)
     data = {"image/png": b64encode(_png(figure)).decode(), "text/plain": "[picture]"}
     display(data, metadata={"image/png": {"alt": alt, "width": width}}, raw=True)
+    words = f"<details><summary>The picture in words</summary>{escape(alt)}</details>"
+    display({"text/html": words, "text/plain": alt}, raw=True)
     _close(figure)
 
 

@@ -8,11 +8,13 @@ import ast
 from difflib import ndiff
 from html import escape
 from importlib.util import find_spec
+from inspect import getsource
 from pathlib import Path
 
 from pagedkv.draw import style
 
 SCREEN = 30  # lines
+FONT = "font-family:monospace"
 MARKS = {"-": style.mix(style.INTERNAL, share=0.75), "+": style.mix(style.REQUESTS[3], share=0.6)}  # backgrounds; the sign says it too
 
 
@@ -54,11 +56,20 @@ def changes(old: str, new: str) -> list[str]:
 
 
 def show_piece(function: str, first: str, last: str) -> None:
-    """Display a piece as Python. The font is said once more, since a static page leaves it out for code in an output."""
+    """Display a piece as Python."""
+    _display_python("\n".join(piece(function, first, last)))
+
+
+def show_function(function) -> None:
+    """Display a whole Python function, its docstring included."""
+    _display_python(getsource(function).rstrip())
+
+
+def _display_python(code: str) -> None:
+    """The font is said once more, since a static page leaves it out for code in an output."""
     from IPython.display import Markdown, display
 
-    code = "\n".join(piece(function, first, last))
-    display(Markdown(f'<div style="font-family:monospace">\n\n```python\n{code}\n```\n\n</div>'))
+    display(Markdown(f'<div style="{FONT}">\n\n```python\n{code}\n```\n\n</div>'))
 
 
 def show_changes(old: str, new: str) -> None:
@@ -66,5 +77,5 @@ def show_changes(old: str, new: str) -> None:
     from IPython.display import HTML, display
 
     rows = "".join(f'<div style="background:{MARKS.get(line[0], style.BACKGROUND)}">{escape(line)}</div>' for line in changes(old, new))
-    look = f"background:{style.BACKGROUND};color:{style.INK};padding:8px;overflow-x:auto;white-space:pre;line-height:1.35"
+    look = f"background:{style.BACKGROUND};color:{style.INK};padding:8px;overflow-x:auto;white-space:pre;line-height:1.35;{FONT}"
     display(HTML(f'<pre style="{look}"><div style="display:inline-block;min-width:100%">{rows}</div></pre>'))

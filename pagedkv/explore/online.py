@@ -24,5 +24,5 @@ def explorer():
         picture,
         step=widget.slider("Step", 2, 0, len(SCORES) - 1),
         jump=widget.steps("Raise one score by", [0.0, 1.0, 2.0, 4.0, 6.0], 4.0),
-        place=widget.slider("… in block", 2, 0, len(SCORES) - 1),
+        place=widget.slider("Block of that score", 2, 0, len(SCORES) - 1),
     )
