@@ -12,7 +12,7 @@ def whole_number(name: str, value, minimum: int = 0, maximum: int | None = None)
         return value  # the common case, before any sentence is put together
     allowed = f"a whole number of at least {minimum}" + ("" if maximum is None else f" and at most {maximum}")
     try:
-        is_bool = isinstance(value, bool) or getattr(value, "dtype", None) == bool  # NumPy before 2.3 would take its own for an integer
+        is_bool = isinstance(value, bool) or getattr(value, "dtype", None) == "bool"  # NumPy before 2.3 takes its own for integers
         number = None if is_bool else index(value)
     except TypeError:
         number = None
