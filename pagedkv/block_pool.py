@@ -52,10 +52,8 @@ class BlockPool:
         blank = self._blank
         if n > len(blank):
             self._reclaim(n)
-        rest = len(blank) - n
-        ids = blank[rest:]
-        ids.reverse()
-        del blank[rest:]
+        ids = blank[: -n - 1 : -1]  # the top of the stack first
+        del blank[len(blank) - n :]
         for block_id in ids:
             self._refs[block_id] = 1
         return ids

@@ -89,28 +89,29 @@ class BlockTable:
         Returns the slots in order, and the block copy to make before they are written if the last, partly filled block is shared.
         Raises OutOfBlocks, changing nothing, when the pool cannot serve all of them.
         """
-        blocks, pool = self._live(), self._pool
+        blocks, pool = self._blocks or self._live(), self._pool
         if type(n) is not int or n < 0:
             n = whole_number("n", n)
         start, size = self._num_tokens, pool.block_size
-        room = len(blocks) * size - start  # slots left in the last block
-        copies = self._grow(n) if n > room or (n and not pool.claim(blocks[-1])) else []
+        offset = start % size  # tokens in the last block, 0 if it is full
+        copies = self._grow(n, offset) if n and (not offset or offset + n > size or not pool.claim(blocks[-1])) else []
         self._num_tokens = start + n
-        if n <= room:
-            first = (blocks[-1] + 1) * size - room if n else 0
-            slots = [first] if n == 1 else list(range(first, first + n))
-            return tuple.__new__(Appended, (slots, copies))  # the one line that runs for every token: a call less
+        if n == 1:
+            return tuple.__new__(Appended, ([blocks[-1] * size + offset], copies))  # the one line that runs for every token: a call less
         slots = [slot for block_id in blocks[start // size :] for slot in range(block_id * size, block_id * size + size)]
-        return Appended(slots[start % size : start % size + n], copies)
+        return Appended(slots[offset : offset + n], copies)
 
-    def _grow(self, n: int) -> list[tuple[int, int]]:
+    def _grow(self, n: int, offset: int) -> list[tuple[int, int]]:
         """Take the blocks that `append(n)` needs; if it writes to a shared last block, replace that by the first of them."""
         blocks, pool = self._blocks, self._pool
-        fresh, copies = pool.allocate(self.blocks_needed(n)), []
-        if self._num_tokens % pool.block_size and not pool.claim(blocks[-1]):
+        shared = offset > 0 and pool.ref_count(blocks[-1]) > 1
+        fresh, copies = pool.allocate(-(-(offset + n) // pool.block_size) - (offset > 0) + shared), []
+        if shared:
             copies.append((blocks[-1], fresh[0]))
             pool.free([blocks.pop()])
             self._versions.pop()
+        elif offset:
+            pool.claim(blocks[-1])
         self._version += 1
         self._versions += [self._version] * len(fresh)
         blocks += fresh
