@@ -5,6 +5,7 @@ position it says which were visible.
 """
 
 import math
+from itertools import product
 
 import pytest
 import torch
@@ -73,8 +74,9 @@ def an_empty_sequence_gives_zeros_and_leaves_its_neighbours_alone(attend, write,
 @case
 def nothing_but_empty_sequences(attend, write, device):
     k, v = mean_caches([], 4, 1, device, elsewhere=NAN)
-    tables, lens = torch.full((2, 1), -1, dtype=torch.int32, device=device), ints([0, 0], device)
-    for starts in (None, ints([0, 1, 2], device), ints([0, 0, 2], device)):
+    for columns, starts in product((1, 0), (None, [0, 1, 2], [0, 0, 2])):
+        tables, lens = torch.full((2, columns), -1, dtype=torch.int32, device=device), ints([0, 0], device)
+        starts = None if starts is None else ints(starts, device)
         out, lse = attend(ones(device, 2, 2, 16), k, v, tables, lens, query_start_loc=starts, return_lse=True)
         assert (out == 0).all() and (lse == -INF).all()
 

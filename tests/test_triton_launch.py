@@ -29,7 +29,7 @@ class Recorder:
 
     def __getitem__(self, grid):
         self.grids.append(grid)
-        return lambda *arguments, **options: self
+        return lambda *arguments, **options: None
 
 
 def launchers():

@@ -24,7 +24,7 @@ from pagedkv.attention.triton.launch import (
 )
 
 LOG2_E = tl.constexpr(1.4426950408889634)
-PARTS = 32  # partial results that a merge holds at a time
+FEW_PARTS, MANY_PARTS = 4, 32  # partial results that a merge holds at a time
 
 
 @triton.jit
@@ -68,14 +68,17 @@ def decode_kernel(
     q = tl.load(q_at, live, 0.0).to(COMPUTE)
     if WORDS:
         q_odd = tl.load(q_at + q_dim, live, 0.0).to(COMPUTE)
+    table = block_tables + seq * table_stride
+    first = split * split_tokens + cols  # our first tile, unless it is cut off or a window moves it: a guess saves waiting for the length
+    block_ids = tl.load(table + first // BLOCK, first < window, 0)
     length = tl.load(seq_lens + seq)
     oldest = tl.maximum(length - window, 0)  # the first visible token
     lo = oldest + split * split_tokens
     hi = tl.minimum(lo + split_tokens, length)  # tokens [lo, hi) are ours
     if (lo < hi) | (split == 0):
-        table = block_tables + seq * table_stride
-        pos = tl.minimum(lo + cols, hi - 1)
-        block_ids = tl.load(table + pos // BLOCK, pos >= 0, 0)
+        if (oldest > 0) | (lo + TILE > hi):
+            pos = tl.minimum(lo + cols, hi - 1)
+            block_ids = tl.load(table + pos // BLOCK, pos >= 0, 0)
         k_ptr += kv_head.to(tl.int64) * k_head
         v_ptr += kv_head.to(tl.int64) * v_head
 
@@ -181,11 +184,10 @@ def decode(q, k_cache, v_cache, block_tables, seq_lens, *, max_seq_len, scale, w
     group = num_heads // num_kv_heads
     rows, lanes = min(max(16, power_of_2(group)), 64), max(16, power_of_2(dim))
     programs = num_kv_heads * -(-group // rows)
-    longest = max(max_seq_len, 1)
-    window = min(window or longest, longest)
+    window = max_seq_len if window is None else min(window, max_seq_len)
     device = q.get_device()
     tile, stages, split_tokens, num_splits = decode_launch(
-        lanes * k_cache.element_size(), programs, num_seqs, window, multiprocessors(device)
+        lanes * k_cache.element_size(), programs, num_seqs, max(window, 1), multiprocessors(device)
     )
     pdl = dependent_launch(device)
     part = q.new_empty(num_seqs * num_splits * num_heads * (head_dim + 1), dtype=torch.float32) if num_splits > 1 else no_parts(device)
@@ -204,7 +206,8 @@ def decode(q, k_cache, v_cache, block_tables, seq_lens, *, max_seq_len, scale, w
     if num_splits > 1:
         launch_merge(
             device, (num_heads, num_seqs, 1), (part, seq_lens, out, lse), (num_splits, split_tokens, window), out_strides,
-            (head_dim, power_of_2(head_dim), PARTS, pdl), (q.dtype, lse is None), num_warps=1, num_stages=1, launch_pdl=pdl,
+            (head_dim, power_of_2(head_dim), FEW_PARTS if num_splits <= FEW_PARTS else MANY_PARTS, pdl), (q.dtype, lse is None),
+            num_warps=1, num_stages=1, launch_pdl=pdl,
         )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import torch
 import triton
 import triton.language as tl
+from triton.runtime import driver
 
 from pagedkv.attention.triton import INTERPRETED
 
@@ -105,7 +106,8 @@ class Launcher:
     """Launches one kernel; its arguments are, in this order, tensors, numbers (those in do_not_specialize), strides and constants.
 
     To find the compiled variant, Triton's binder looks at every argument, which takes longer than the launch. Here a variant is remembered
-    under all that it depends on, and is launched directly the next time. `dtypes` tells the tensors' types apart, and which are None.
+    under all that it depends on, and its handle is run directly the next time, without the hooks that Triton offers profilers.
+    `dtypes` tells the tensors' types apart, and which are None.
     """
 
     def __init__(self, kernel):
@@ -123,6 +125,8 @@ class Launcher:
         key = (device, aligned, dtypes, strides, constants, *options.values())
         compiled = self.compiled.get(key)
         if compiled and aligned:
-            compiled[grid](*tensors, *numbers, *strides, *constants)
+            stream, no_hooks = driver.active.get_current_stream(device), (None, None, None)
+            handles = (stream, compiled.function, compiled.packed_metadata, *no_hooks)
+            compiled.run(*grid, *handles, *tensors, *numbers, *strides, *constants)
         else:  # which tensors are unaligned is left to the binder
             self.compiled[key] = self.kernel[grid](*tensors, *numbers, *strides, *constants, **options)

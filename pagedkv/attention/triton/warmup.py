@@ -16,15 +16,16 @@ def warmup(k_cache, v_cache, num_q_heads, *, dtype=None, softcap=None, return_ls
     num_kv_heads, head_dim = k_cache.shape[2:]
     dtype = dtype or (torch.bfloat16 if k_cache.element_size() == 1 else k_cache.dtype)
     device = k_cache.device
-    options = dict(scale=1.0, window=None, softcap=softcap, k_scale=None, v_scale=None, max_seq_len=256)
+    options = dict(scale=1.0, window=None, softcap=softcap, k_scale=None, v_scale=None)
     programs = multiprocessors(k_cache.get_device()) // num_kv_heads + 1  # sequences that put one on each multiprocessor, roughly
-    for num_seqs in (1, 3 * programs, 6 * programs):  # few and deep, all at once, more than fit
+    # One sequence in a few splits and in many, sequences that run all at once, and more than fit.
+    for num_seqs, longest in ((1, 256), (1, 1024), (3 * programs, 256), (6 * programs, 256)):
         q = torch.zeros(num_seqs, num_q_heads, head_dim, dtype=dtype, device=device)
         lse = torch.empty(q.shape[:2], dtype=torch.float32, device=device) if return_lse else None
-        tables = torch.zeros(num_seqs, 256, dtype=torch.int32, device=device)
+        tables = torch.zeros(num_seqs, longest, dtype=torch.int32, device=device)
         lengths = torch.zeros(num_seqs, dtype=torch.int32, device=device)
-        decode(q, k_cache, v_cache, tables, lengths, out=torch.empty_like(q), lse=lse, **options)
+        decode(q, k_cache, v_cache, tables, lengths, max_seq_len=longest, out=torch.empty_like(q), lse=lse, **options)
     starts = torch.arange(num_seqs + 1, dtype=torch.int32, device=device)
-    prefill(q, k_cache, v_cache, tables, lengths, starts, out=torch.empty_like(q), lse=lse, **options)
+    prefill(q, k_cache, v_cache, tables, lengths, starts, max_seq_len=longest, out=torch.empty_like(q), lse=lse, **options)
     new = torch.zeros(1, num_kv_heads, head_dim, dtype=dtype, device=device)
     write(new, new, k_cache, v_cache, torch.tensor([-1], device=device), k_scale=None, v_scale=None)
