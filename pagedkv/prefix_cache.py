@@ -20,8 +20,9 @@ def block_hash(parent: bytes, content: bytes) -> bytes:
 
 def hash_blocks(token_ids: Iterable[int], block_size: int, salt: str | None = None) -> Iterator[tuple[bytes, bytes]]:
     """Yield (name, content) of each full block of `token_ids`; the content is the tokens as bytes."""
+    token_ids = listed("token_ids", token_ids, "whole numbers")  # an array is made from a list in half the time
     try:
-        content = array("q", iter(token_ids)).tobytes()
+        content = array("q", token_ids).tobytes()
     except (TypeError, OverflowError) as error:
         raise TypeError(f"token_ids must be whole numbers of at most 64 bits: {error}") from None
     step = 8 * block_size
