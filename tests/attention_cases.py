@@ -131,6 +131,14 @@ def a_window_counts_the_current_token(attend, write, device):
 
 
 @case
+def a_window_longer_than_a_tile(attend, write, device):
+    table = [*range(74, -1, -1)]  # 300 tokens in blocks of 4
+    k, v = mean_caches([(table, range(300))], 4, 75, device)
+    for window in (127, 128, 129, 200, 299, 300):
+        close(attend(ones(device, 1, 1, 16), k, v, ints([table], device), ints([300], device), window=window), 299 - (window - 1) / 2)
+
+
+@case
 def blocks_before_the_window_may_be_gone(attend, write, device):
     k, v = mean_caches([([2, 0, 1], range(10))], 4, 3, device)
     k[2], v[2] = NAN, NAN  # positions 0 to 3
