@@ -138,6 +138,21 @@ def test_a_call_runs_on_the_current_stream_and_does_not_wait():
 
 
 @pytest.mark.gpu
+def test_tensors_on_another_gpu_than_the_current_one_are_served_there():
+    if torch.cuda.device_count() < 2:
+        pytest.skip("needs two GPUs")
+    batch = random_batch([900, 70], heads=(8, 2), head_dim=64, dtype=torch.float32)
+    expected = batch.to("cuda:0").run(attend)
+    there = batch.to("cuda:1")
+    for _ in range(3):  # the binder's launch, then the handle's
+        torch.testing.assert_close(there.run(attend).cpu(), expected.cpu(), rtol=0, atol=0)
+    new, slots = torch.randn(1, 2, 64, device="cuda:1"), torch.tensor([5], device="cuda:1")
+    for _ in range(2):
+        write_kv(new, new, there.k_cache, there.v_cache, slots, backend="triton")
+    assert torch.equal(there.k_cache.flatten(0, 1)[5], new[0]) and torch.cuda.current_device() == 0
+
+
+@pytest.mark.gpu
 def test_addresses_beyond_2_to_the_31():
     if torch.cuda.mem_get_info()[0] < 24 << 30:
         pytest.skip("needs 24 GB of free GPU memory")
