@@ -49,13 +49,12 @@ class BlockPool:
         """Take `n` blocks, one reference each: all of them or none. Raises OutOfBlocks when fewer are free."""
         if type(n) is not int or n < 0:
             n = whole_number("n", n)
-        blank = self._blank
+        blank, refs, ids = self._blank, self._refs, []
         if n > len(blank):
             self._reclaim(n)
-        ids = blank[: -n - 1 : -1]  # the top of the stack first
-        del blank[len(blank) - n :]
-        for block_id in ids:
-            self._refs[block_id] = 1
+        for _ in range(n):
+            ids.append(block_id := blank.pop())
+            refs[block_id] = 1
         return ids
 
     def share(self, ids: Iterable[int]) -> None:

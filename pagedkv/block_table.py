@@ -63,9 +63,7 @@ class BlockTable:
 
     def token_slots(self) -> list[int]:
         """The slot of every token, in order: the other table convention, the same as a table of blocks of one token."""
-        size = self._pool.block_size
-        slots = [slot for block_id in self._live() for slot in range(block_id * size, block_id * size + size)]
-        return slots[: self._num_tokens]
+        return self._slots(self._live())[: self._num_tokens]
 
     def translate(self, position: int) -> Address:
         """The address of the token at `position`, from 0. Raises ValueError outside the sequence."""
@@ -98,8 +96,7 @@ class BlockTable:
         self._num_tokens = start + n
         if n == 1:
             return tuple.__new__(Appended, ([blocks[-1] * size + offset], copies))  # the one line that runs for every token: a call less
-        slots = [slot for block_id in blocks[start // size :] for slot in range(block_id * size, block_id * size + size)]
-        return Appended(slots[offset : offset + n], copies)
+        return Appended(self._slots(blocks[start // size :])[offset : offset + n], copies)
 
     def _grow(self, n: int, offset: int) -> list[tuple[int, int]]:
         """Take the blocks that `append(n)` needs; if it writes to a shared last block, replace that by the first of them."""
@@ -158,6 +155,12 @@ class BlockTable:
 
     def __repr__(self) -> str:
         return "BlockTable(freed)" if self._blocks is None else f"BlockTable({self._blocks}, num_tokens={self._num_tokens})"
+
+    def _slots(self, blocks: list[int]) -> list[int]:
+        size, slots = self._pool.block_size, []
+        for block_id in blocks:
+            slots += range(block_id * size, block_id * size + size)
+        return slots
 
     def _live(self) -> list[int]:
         if self._blocks is None:

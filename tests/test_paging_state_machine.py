@@ -29,7 +29,7 @@ FAULTS = {
         "a freed cached block counts as blank": ("self._idle[block_id] = None", "self._blank.append(block_id)"),
         "the cache is not told of an eviction": ("for block_id in lost:", "for block_id in ():"),
         "the pool promises a block too many": ("if n > self.num_free:", "if n > self.num_free + 1:"),
-        "handed-out blocks stay in the free list": ("del blank[len(blank) - n :]", "del blank[len(blank) - n + 1 :]"),
+        "handed-out blocks stay in the free list": ("blank.pop()", "blank[-1]"),
         "overwritten content stays cached": ("self.forget(block_id)\n        return", "pass\n        return"),
         "sharing is seen from three owners on": ("self._refs[block_id] > 1:", "self._refs[block_id] > 2:"),
     },
