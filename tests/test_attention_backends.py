@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 
 import pytest
 
@@ -12,6 +13,8 @@ from attention_reference import random_batch  # noqa: E402
 
 from pagedkv.attention import batched, eager  # noqa: E402
 from pagedkv.attention.paged import paged_attention, write_kv  # noqa: E402
+
+needs_triton = pytest.mark.skipif(find_spec("triton") is None, reason="needs Triton")
 
 CALL = """
 import torch
@@ -40,6 +43,7 @@ def test_auto_is_torch_on_a_cpu_and_imports_no_triton():
     ) == ("1.0 False False")
 
 
+@needs_triton
 def test_the_interpreter_may_be_chosen_after_pagedkv_was_imported():
     assert python("import pagedkv, os\nos.environ['TRITON_INTERPRET'] = '1'\n" + CALL + "print(call('triton').mean().item())") == "1.0"
     assert python(CALL + "print(call('triton').mean().item())") == "1.0"
@@ -59,6 +63,7 @@ except (ImportError, RuntimeError) as error:
 INTERPRETER_ONLY = "backend 'triton' runs on CPU tensors only in Triton's interpreter: set TRITON_INTERPRET=1 before Triton is imported"
 
 
+@needs_triton
 @pytest.mark.parametrize(
     "before", ["", "import pagedkv.attention.triton, os; os.environ['TRITON_INTERPRET'] = '1'"], ids=["never", "too late"]
 )
@@ -66,6 +71,7 @@ def test_compiled_kernels_refuse_cpu_tensors_in_one_line(before):
     assert python(before + REFUSED, TRITON_INTERPRET="0") == INTERPRETER_ONLY
 
 
+@needs_triton
 @pytest.mark.parametrize("after", ["", "import os; os.environ['TRITON_INTERPRET'] = '1'"], ids=["never", "too late"])
 def test_a_triton_that_was_imported_to_compile_cannot_interpret(after):
     """Its own functions, such as tl.zeros, are decorated when it is imported."""

@@ -23,8 +23,9 @@ def test_every_cell_run_twice_gives_the_stored_result(lesson, monkeypatch):
     monkeypatch.setenv("CI", "1")
     path = SOLUTIONS.get(lesson, editions.FOLDER / f"{lesson}.ipynb")
     stored = nbformat.read(path, as_version=4)
-    if any("import torch" in cell.source for cell in code_cells(stored)):
-        pytest.importorskip("torch")
+    for package in ("torch", "triton"):
+        if any(f"import {package}" in cell.source for cell in code_cells(stored)):
+            pytest.importorskip(package)
     notebook = deepcopy(stored)
     client = NotebookClient(notebook, timeout=600, kernel_name="python3", resources={"metadata": {"path": str(path.parent)}})
     with client.setup_kernel():

@@ -5,6 +5,7 @@ import math
 import random
 import subprocess
 import sys
+import time
 from fractions import Fraction
 
 import numpy as np
@@ -199,6 +200,20 @@ def endless(xs, n):
                 pass
         except Exception:
             pass
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_time_limit_that_a_destructor_swallows_strikes_again(monkeypatch):
+    class Slow:
+        def __del__(self):
+            time.sleep(0.4)
+
+    def endless_after_a_slow_destructor(xs, n):
+        Slow()
+        endless(xs, n)
+
+    monkeypatch.setattr(calling, "SECONDS", 0.2)
+    assert "endless loop" in sentence(SUM, endless_after_a_slow_destructor)
 
 
 def changes_input(xs, n):

@@ -120,7 +120,7 @@ class _time_limit:
         self.armed = can_interrupt and not any(signal.getitimer(signal.ITIMER_REAL))
         if self.armed:
             self.before = signal.signal(signal.SIGALRM, self._stop)
-            signal.setitimer(signal.ITIMER_REAL, SECONDS)
+            signal.setitimer(signal.ITIMER_REAL, SECONDS, 1)  # and every second after: what it raises inside a destructor is lost
 
     def _stop(self, *_):
         raise _TooLong
