@@ -12,6 +12,12 @@ if not is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")
 
 
+@pytest.fixture
+def references_are_answers(monkeypatch):
+    """The package's own functions may be handed in, which a learner is refused."""
+    monkeypatch.setattr("pagedkv.quiz.check.borrowed", lambda answer: False)
+
+
 def pytest_collection_modifyitems(items):
     if not is_available():
         for item in items:

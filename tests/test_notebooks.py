@@ -207,6 +207,26 @@ def test_a_cell_with_both_a_solution_and_a_check_is_refused():
         editions.graded(notebook_of(SOLVED + f'\ncheck("{exercise}", f).points'))
 
 
+def test_grade_ids_come_from_the_exercise_and_stay_when_words_change():
+    def ids(*sources):
+        return [cell.metadata.nbgrader.grade_id for cell in code_cells(editions.graded(notebook_of(*sources)))]
+
+    changed = SOLVED.replace("Double.", "Twice the number.")
+    cells = [SOLVED, 'check("2.1-computed", f).points', SOLVED, changed, 'check("2.1-config", f).points']
+    expected = ["solution-2-1-computed", "2-1-computed", "solution-2-1-config-2", "solution-2-1-config", "2-1-config"]
+    assert ids(*cells) == ids(*(cell.replace("Double.", "Two times.") for cell in cells)) == expected
+
+
+def test_a_solution_that_misses_a_point_is_not_stored_and_named(tmp_path):
+    (tmp_path / "solutions").mkdir()
+    path = tmp_path / "solutions/lesson.ipynb"
+    nbformat.write(notebook_of("from pagedkv.quiz.check import check", SOLVED, 'check("2.1-reservation", f).points'), path)
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match="2.1-reservation does not get its 1 points"):
+        editions.build("lesson", tmp_path)
+    assert path.read_bytes() == before and not (tmp_path / "lesson.ipynb").exists()
+
+
 def test_a_cell_that_fails_leaves_the_stored_notebook_alone(tmp_path):
     nbformat.write(notebook_of("1 / 0"), tmp_path / "lesson.ipynb")
     before = (tmp_path / "lesson.ipynb").read_bytes()

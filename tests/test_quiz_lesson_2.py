@@ -1,5 +1,6 @@
 """The checks of lessons 2.1 to 2.3: right answers in several guises pass, and each wrong one gets a sentence that helps."""
 
+import math
 from itertools import accumulate
 
 import numpy as np
@@ -11,6 +12,8 @@ from pagedkv.quiz import lesson_2_1, lesson_2_2, lesson_2_3
 from pagedkv.quiz.check import check, find
 from pagedkv.simulator import simulate
 from pagedkv.workload import Request
+
+pytestmark = pytest.mark.usefixtures("references_are_answers")
 
 BYTES = {"float16": 2, "bfloat16": 2, "float32": 4}
 
@@ -332,7 +335,8 @@ WRONG = {  # name: [(answer, words of the verdict)]; of a pair, one is right
         (lambda p, f, n, b, w: f - -(-p // b) > int(w * n), "exactly that many"),
         (lambda p, f, n, b, w: f - p >= int(w * n), "the pool in blocks"),
         (lambda p, f, n, b, w: f >= int(w * n), "no longer free afterwards"),
-        (lambda p, f, n, b, w: not ADMIT(p, f, n, b, w), "opposite of the right one: your function(17, 2, 100, 16, 0.0) should"),
+        (lambda p, f, n, b, w: f - math.ceil(p / b) >= w * n, "rounds down first"),
+        (lambda p, f, n, b, w: not ADMIT(p, f, n, b, w), "in at least one case: your function(17, 2, 100, 16, 0.0) should"),
         (lambda p, f, n, b, w: f - -(-p // b), "True or False is expected"),
     ],
     "2.3-preempt": [

@@ -7,6 +7,8 @@ from pagedkv.block_table import BlockTable
 from pagedkv.quiz import lesson_3_1, lesson_3_2, lesson_3_3
 from pagedkv.quiz.check import check, find
 
+pytestmark = pytest.mark.usefixtures("references_are_answers")
+
 
 def stub(*inputs): ...
 
@@ -342,7 +344,7 @@ WRONG = [
         ((128, 2, 15, 245), "that many are filled"), ((128, 13, 15, 245), "are two"),
         ((128, 14, 16, 245), "at least one slot"), ((128, 14, 8, 245), "about the average"),
         ((128, 14, 15, 15_728 // 50), "blocks are given out, not slots"), ((128, 14, 15, -(-983 // 4)), "three blocks are left over"),
-        ((128, 14, 15, 983 // 3), "a fourth block"), ((float("nan"), 14, 15, 245), "fraction"),
+        ((128, 14, 15, 983 // 3), "a fourth block"), ((float("nan"), 14, 15, 245), "not a float"),
     ]],
     # 3.2
     *[("3.2-append", answer, sentence) for answer, sentence in lesson_3_2.APPEND_MISTAKES],

@@ -12,6 +12,8 @@ from pagedkv.quiz import lesson_4_1 as reading  # noqa: E402
 from pagedkv.quiz import lesson_4_2 as merging  # noqa: E402
 from pagedkv.quiz.check import check  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("references_are_answers")
+
 
 def verdict(capsys, name, answer):
     result = check(name, answer)

@@ -2,6 +2,7 @@
 
 import importlib.util
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -12,7 +13,10 @@ from pagedkv.quiz import lesson_4_3 as lesson  # noqa: E402
 from pagedkv.quiz import overflow  # noqa: E402
 from pagedkv.quiz.check import check  # noqa: E402
 
-pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # a wrong kernel may divide 0 by 0
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::RuntimeWarning"),  # a wrong kernel may divide 0 by 0
+    pytest.mark.usefixtures("references_are_answers"),
+]
 
 KERNEL = """
 import pagedkv.attention.triton
@@ -282,7 +286,14 @@ def test_a_stub_is_not_attempted(name, capsys):
     for answer in (..., None, stub, (stub, stub, stub), (..., ..., ...)):
         assert check(name, answer).points == 0
         printed = capsys.readouterr().out
-        assert "not attempted" in printed and "not yet" not in printed
+        assert ("not attempted" in printed or "needs Triton" in printed) and "not yet" not in printed
+
+
+@pytest.mark.parametrize("answer", [None, object()])
+def test_a_kernel_is_not_judged_without_triton(answer, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "triton", None)
+    assert check("4.3-masking", answer).points == 0
+    assert "needs Triton (Linux)" in capsys.readouterr().out
 
 
 # the kernel that really overflows

@@ -13,6 +13,8 @@ from pagedkv.quiz.lesson_5_2 import EXERCISES
 from pagedkv.quiz.wrong_softmax import VERSIONS, in_one_piece
 
 torch = pytest.importorskip("torch")
+
+pytestmark = pytest.mark.usefixtures("references_are_answers")
 INF, NAN = math.inf, math.nan
 
 
@@ -394,12 +396,12 @@ def test_the_consequences_are_what_happens(case):
     assert CONSEQUENCES[case] == (read, "error" if slot >= 32 else held.get(slot, "nobody"))
 
 
-def test_a_wrong_half_and_a_slot_for_a_position_are_named(capsys):
+def test_hints_name_what_to_look_at(capsys):
     check("5.2-consequences", {**CONSEQUENCES, "last entry 4": ("A", "A"), "last entry 6": ("B", "A")})
     check("5.2-owner", lambda *a: (owner_by_listing(*a)[0], a[0]) if owner_by_listing(*a) else None)
     check("5.2-suspects", lambda t, r: [block for block in suspects_by_subtracting(t, r) if block >= 0])
     said = capsys.readouterr().out
-    assert said.count("the read is wrong") == said.count("the write is wrong") == 1
+    assert said.count("through whose table") == said.count("position 6 goes to slot") == 2 and "is wrong" not in said
     assert "logical block · block size + offset" in said and "below 0, or not below len(ref_counts)" in said
 
 

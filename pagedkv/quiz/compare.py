@@ -48,7 +48,7 @@ def kind(value) -> str:
 _WORDS = (
     ((bool, np.bool_), "True or False"),
     ((int, np.integer), "a whole number"),
-    ((float, np.floating), "a number with a fraction"),
+    ((float, np.floating), "a float"),
     (str, "a string"),
     (type, "a class"),
     (types.GeneratorType, "a generator"),
@@ -77,7 +77,7 @@ def same(expected, got, rtol: float = EXACT) -> None:
     if isinstance(expected, (bool, np.bool_)):
         _of_kind(expected, got, (bool, np.bool_))
         if bool(expected) != bool(got):
-            raise Wrong("the result is the opposite of the right one")
+            raise Wrong("the result is the opposite of the right one in at least one case")
     elif isinstance(expected, (int, np.integer)):
         _of_kind(expected, got, (int, np.integer), "; use // where a count is divided" if isinstance(got, (float, np.floating)) else "")
         _same_number(int(expected), int(got), 0)

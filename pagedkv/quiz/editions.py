@@ -2,7 +2,8 @@
 
 Where notebooks/solutions/NAME.ipynb exists it is the source, and notebooks/NAME.ipynb is derived from it: each region between
 `### BEGIN SOLUTION` and `### END SOLUTION` becomes a stub `...`, hidden tests go. What is stored is the same on every run: no
-timings, versions or widget state; counts from 1; ids from the content. Graded cells get nbgrader's metadata by themselves.
+timings, versions or widget state; counts from 1; ids from the content. Graded cells get nbgrader's metadata by themselves, with ids from
+the exercise, so that copies handed out before a word was changed can still be graded.
 """
 
 import hashlib
@@ -34,6 +35,7 @@ def build(name: str, folder: Path = FOLDER) -> None:
         _store(execute(nbformat.read(learner, as_version=4), folder), learner)
         return
     solved = execute(graded(nbformat.read(source, as_version=4)), source.parent)
+    _require_every_point(solved)
     _store(solved, source)
     _store(execute(derive(solved), folder), learner)
 
@@ -61,18 +63,32 @@ def _stub(region: re.Match) -> str:
 
 def graded(source: nbformat.NotebookNode) -> nbformat.NotebookNode:
     """The source with nbgrader's metadata: solution cells, and locked cells with the points of the exercise that they check."""
-    for cell in source.cells:
+    exercise, solutions = "ungraded", Counter()
+    for cell in reversed(source.cells):     # a solution belongs to the check that follows it
         cell.metadata.pop("nbgrader", None)
         check, solution = GRADED.search(cell.source), SOLUTION.search(cell.source)
         if cell.cell_type != "code" or not (check or solution):
             continue
         if check and solution:
             raise ValueError(f"a cell must hold a solution or a check, not both: {check[1]}")
-        name = check[1].replace(".", "-") if check else "solution-" + _digest(cell)
+        if check:
+            exercise = name = check[1].replace(".", "-")
+        else:
+            solutions[exercise] += 1
+            name = f"solution-{exercise}" + (f"-{solutions[exercise]}" if solutions[exercise] > 1 else "")
         points = {"points": find(check[1]).max_points} if check else {}
         kind = {"grade": bool(check), "locked": bool(check), "solution": bool(solution), "task": False}
         cell.metadata["nbgrader"] = {"grade_id": name, "schema_version": 3} | kind | points
     return source
+
+
+def _require_every_point(solved: nbformat.NotebookNode) -> None:
+    """Raise ValueError where the source's own solution misses a point: its text and its check have come apart."""
+    for cell in solved.cells:
+        points = cell.metadata.get("nbgrader", {}).get("points")
+        if points and cell.outputs[-1].get("data", {}).get("text/plain") != str(points):
+            verdict = "".join(output.get("text", "") for output in cell.outputs)
+            raise ValueError(f"the solution of {GRADED.search(cell.source)[1]} does not get its {points} points:\n{verdict}")
 
 
 def execute(notebook: nbformat.NotebookNode, folder: Path) -> nbformat.NotebookNode:

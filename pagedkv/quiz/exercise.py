@@ -9,7 +9,7 @@ import ast
 import copy
 import random
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pagedkv.quiz.calling import NotAttempted, call, freeze, is_stub
 from pagedkv.quiz.compare import EXACT, Wrong, kind, same
@@ -47,11 +47,17 @@ class Part:
 
 @dataclass(frozen=True)
 class Exercise:
-    """`name` starts with the lesson ("2.1-kv-bytes"); `parts` are shown and graded one by one."""
+    """`name` starts with the lesson ("2.1-kv-bytes"); `parts` are shown and graded one by one.
+
+    only_with: title of a part that a constant, or doing nothing, passes -> title of the part without which it earns no points.
+    needs: a module without which no answer can be judged, such as "triton".
+    """
 
     name: str
     title: str
     parts: tuple[Part, ...]
+    only_with: dict[str, str] = field(default_factory=dict)
+    needs: str | None = None
 
     @property
     def max_points(self) -> int:

@@ -71,14 +71,27 @@ def _config_mistakes(*without):
     return tuple(mistake for name, mistake in mistakes.items() if name not in without)
 
 
+def _configs(*names, states=()):
+    """The examples called `names`, then drawn ones that state the keys in `states` as well."""
+
+    def draw(random):
+        yield from ((CONFIGS[name],) for name in names)
+        for _ in range(4):
+            heads, dtype = random.choice((8, 12, 24, 48)), random.choice(tuple(BYTES))
+            layers, hidden_size = random.randrange(6, 90), heads * random.choice((64, 80, 96))
+            may_be_stated = {"num_key_value_heads": random.choice((1, 2, 4)), "head_dim": random.choice((32, 128))}
+            yield (dict(num_hidden_layers=layers, num_attention_heads=heads, hidden_size=hidden_size, dtype=dtype)
+                   | {key: may_be_stated[key] for key in states},)  # fmt: skip
+
+    return draw
+
+
 CONFIG = Exercise("2.1-config", "bytes per token from a configuration", (
-    calls(
-        "K and V for every query head", kv_bytes_per_token, [(CONFIGS["every head"],)], mistakes=_config_mistakes("heads", "dim", "both")
-    ),
-    calls(
-        "grouped queries", kv_bytes_per_token, [(CONFIGS["grouped"],), (CONFIGS["multi-query"],)], mistakes=_config_mistakes("dim", "both")
-    ),
-    calls("a head_dim of its own", kv_bytes_per_token, [(CONFIGS["wide heads"],)], mistakes=_config_mistakes()),
+    calls("K and V for every query head", kv_bytes_per_token, _configs("every head"), mistakes=_config_mistakes("heads", "dim", "both")),
+    calls("grouped queries", kv_bytes_per_token, _configs("grouped", "multi-query", states=("num_key_value_heads",)),
+          mistakes=_config_mistakes("dim", "both")),
+    calls("a head_dim of its own", kv_bytes_per_token, _configs("wide heads", states=("num_key_value_heads", "head_dim")),
+          mistakes=_config_mistakes()),
 ))
 
 # A reservation, slot by slot

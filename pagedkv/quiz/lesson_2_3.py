@@ -36,6 +36,7 @@ def can_admit(prompt, num_free, num_blocks, block_size, watermark):
 def _admit_cases(random):
     yield from ((17, 2, 100, 16, 0.0), (16, 1, 100, 16, 0.0), (17, 1, 100, 16, 0.0), (32, 12, 100, 16, 0.1), (32, 11, 100, 16, 0.1))
     yield from ((33, 12, 100, 16, 0.1), (1, 50, 100, 1, 0.49), (8, 10, 100, 1, 0.49), (160, 20, 1000, 16, 0.01), (161, 20, 1000, 16, 0.01))
+    yield 16, 16, 155, 16, 0.1
     for _ in range(12):
         block_size, num_blocks = random.choice((1, 8, 16)), random.randrange(50, 1000)
         prompt, watermark = random.randrange(1, 400), random.choice((0.0, 0.01, 0.05, 0.1))
@@ -48,6 +49,7 @@ ADMIT = Exercise("2.3-admit", "admission with a watermark", (
         (lambda p, f, n, b, w: can_admit(p, f, n, b, 0), "what must stay free is missing: int(watermark * num_blocks) blocks"),
         (lambda p, f, n, b, w: f - p // b >= int(w * n), "a block that is filled in part is needed as a whole: round up"),
         (lambda p, f, n, b, w: f - -(-p // b) >= int(w * f), "the watermark is a share of all blocks, not of the free ones"),
+        (lambda p, f, n, b, w: f - -(-p // b) >= w * n, "blocks are whole: int(watermark * num_blocks) rounds down first"),
         (lambda p, f, n, b, w: f - -(-p // b) > int(w * n), "if exactly that many blocks stay free, it may start"),
         (lambda p, f, n, b, w: f - p >= int(w * n), "the prompt is counted in tokens, the pool in blocks"),
         (lambda p, f, n, b, w: f >= int(w * n), "the blocks that the prompt will take are no longer free afterwards"),

@@ -77,6 +77,7 @@ EXERCISES = [
             ),
             calls("no tokens", blocks_for, [(0, 1), (0, 16)], mistakes=[(lambda n, b: 1, "without tokens no block is taken")]),
         ),
+        only_with={"no tokens": "lengths that do not"},
     ),
     Exercise(
         "3.1-translate",
@@ -85,7 +86,7 @@ EXERCISES = [
             calls(
                 "the 50 tokens of the example",
                 translate,
-                [([12, 7, 42, 3], 16, position) for position in (37, 0, 15, 16, 49)],
+                lambda random: [([12, 7, 42, 3], 16, position) for position in (37, 0, 15, 16, 49, *random.sample(range(50), 8))],
                 mistakes=TRANSLATE_MISTAKES,
             ),
             calls("any table and block size", translate, _hidden_tables, mistakes=TRANSLATE_MISTAKES),

@@ -202,6 +202,7 @@ EXERCISES = [
             _append_part("nothing to append", [([], 0, 0, FREE, 4), ([5], 4, 0, FREE, 4)]),
             _append_part("too few blocks: raise and change nothing", [([5], 4, 9, [7, 3], 4), ([], 0, 5, [7], 4), ([5], 3, 2, [], 4)]),
         ),
+        only_with={"nothing to append": "at the boundary"},
     ),
     Exercise(
         "3.2-slots",
@@ -211,10 +212,12 @@ EXERCISES = [
             calls("other tables and block sizes", token_slots, _tables, mistakes=SLOT_MISTAKES),
             calls("an empty table", token_slots, [([], 0, 16)]),
         ),
+        only_with=dict.fromkeys(("the 50 tokens of the example", "an empty table"), "other tables and block sizes"),
     ),
     Exercise(
         "3.2-write",
         "write rows to their slots, and skip padding",
         (_write_part("without padding", _case(0)), _write_part("with padding", _case(2)), _write_part("nothing but padding", _case(5))),
+        only_with={"nothing but padding": "with padding"},
     ),
 ]

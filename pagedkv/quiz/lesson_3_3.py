@@ -197,6 +197,13 @@ def _sharing_cases(random):
             yield random.randint(1, 6 * size), random.randint(1, 4 * size), random.randint(2, 6), size
 
 
+def _full_block_cases(random):
+    yield from ((32, 5, 4, 16), (16, 16, 2, 16), (8, 1, 3, 4))
+    for _ in range(6):
+        size = random.choice((4, 16))
+        yield size * random.randint(1, 6), random.randint(1, 4 * size), random.randint(2, 6), size
+
+
 SHARING_MISTAKES = [
     (lambda p, g, n, b: n * -(-(p + g) // b), "that is without sharing"),
     (
@@ -215,7 +222,7 @@ EXERCISES = [
         "the blocks that n samples take",
         (
             calls(
-                "a prompt of full blocks", blocks_with_sharing, [(32, 5, 4, 16), (16, 16, 2, 16), (8, 1, 3, 4)], mistakes=SHARING_MISTAKES
+                "a prompt of full blocks", blocks_with_sharing, _full_block_cases, mistakes=SHARING_MISTAKES
             ),
             calls("any prompt", blocks_with_sharing, _sharing_cases, mistakes=SHARING_MISTAKES),
         ),
@@ -248,5 +255,6 @@ EXERCISES = [
             _pool_part("blocks with two owners", _shared),
             _pool_part("tables with both", _mixed),
         ),
+        only_with=dict.fromkeys(("blocks with one owner", "blocks with two owners"), "tables with both"),
     ),
 ]

@@ -254,5 +254,5 @@ EXERCISES = (
         _bug_part("B", "its base may fall, which is harmless in exact arithmetic; when does e^(m - m_new) overflow?"),
         _bug_part("C", "its base is never below 0, which is harmless in exact arithmetic; when do all weights become 0?"),
         _bug_part("D", "is there any update that it gets wrong?"),
-    )),
+    ), {"version D": "version A"}),
 )  # fmt: skip

@@ -212,6 +212,7 @@ EXERCISES = [
             _kernel_part("NaN in every unused slot", math.nan, (1, 5, 11, 29)),
             _kernel_part("infinity in every unused slot, large ids in the table's unused part", math.inf, (3, 13, 41), FAR),
         ),
+        needs="triton",
     ),
     Exercise(
         "4.3-offsets",
@@ -261,6 +262,7 @@ EXERCISES = [
             _merge_part("no part saw anything", ((0, 0, 0),)),
             _merge_part("scores in the thousands", ((9, 5, 3), 4000.0), ((2, 8), 9000.0)),
         ),
+        only_with={"no part saw anything": "two parts"},
     ),
     Exercise(
         "4.3-predict",
@@ -283,5 +285,6 @@ EXERCISES = [
             equals("twice the query heads", 1.0, of=1, mistakes=[(2.0, "query heads of a group share K and V; are more bytes read?")]),
             equals("four times the KV heads", 4.0, of=2, mistakes=[(1.0, "each KV head has K and V of its own")]),
         ),
+        only_with={"twice the query heads": "four times the KV heads", "four times the KV heads": "twice the query heads"},
     ),
 ]

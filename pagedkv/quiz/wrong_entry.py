@@ -145,15 +145,16 @@ def _consequence(case, right, of_the_write):
         words = isinstance(answer, (tuple, list)) and all(isinstance(word, str) for word in answer)
         if not words or len(answer) != 2 or not set(answer) <= set(WORDS):
             raise Wrong(f"a pair is expected, (read, write), each one of {', '.join(map(repr, WORDS))}")
-        halves = zip(("the read", "the write"), answer, right, (of_the_read, of_the_write), strict=True)
-        slips = [f"{half} is wrong: {hint}" for half, mine, expected, hint in halves if mine != expected]
-        if slips:
-            raise Wrong(" And ".join(slips))
+        if tuple(answer) != right:
+            raise Wrong(f"the pair is not right. The read: {of_the_read} The write: {of_the_write}")
 
     return Part(case, test, of=case)
 
 
-HARM = Exercise("5.2-consequences", "what a wrong entry does", tuple(_consequence(c, *rest) for c, rest in CONSEQUENCES.items()))
+HARM = Exercise("5.2-consequences", "what a wrong entry does", tuple(_consequence(c, *rest) for c, rest in CONSEQUENCES.items()), {
+    "last entry 4": "last entry 6", "last entry 6": "last entry 4",     # in twos with other answers, so that no one answer earns a point
+    "first entry 4": "last entry 8", "last entry 8": "first entry 4",
+})
 
 
 def suspects(tables, ref_counts):
@@ -202,4 +203,4 @@ FIND = Exercise("5.2-suspects", "what an engine can check", (
         (_suspects_without(below_0=False, past_the_end=True), NO_BLOCK),
         (_suspects_in_tables, "the block that lost its entry is a suspect as well: nobody will ever free it"),
     )),
-))
+), {"tables in order, shared blocks included": "a wrong entry"})

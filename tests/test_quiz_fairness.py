@@ -1,0 +1,84 @@
+"""What earns points: never a constant, doing nothing, a list of quoted answers, or the package's own reference."""
+
+import re
+
+import pytest
+
+from pagedkv.quiz import lesson_2_1, wrong_entry
+from pagedkv.quiz.check import check
+from pagedkv.quiz.progress import all_exercises
+
+torch = pytest.importorskip("torch")
+
+every_exercise = pytest.mark.parametrize(
+    "exercise", [exercise for exercises in all_exercises().values() for exercise in exercises], ids=lambda exercise: exercise.name
+)
+CONSTANTS = [0, 1, -1, 819200, True, False, "", "right", "block", [], (), {}, [[0]], (0, 0), torch.zeros(1)]
+CONSTANTS += [right for right, _ in wrong_entry.CONSEQUENCES.values()]
+
+
+def thoughtless(exercise):
+    """Constants and functions that do not look at the question, in every form in which an answer is handed over."""
+    keys = [part.of for part in exercise.parts]
+    for value in CONSTANTS:
+        for one in (value, lambda *_, value=value: value):
+            yield from (one, (one,) * 5, dict.fromkeys(keys, one), dict.fromkeys("abcdef", one), dict.fromkeys("ABCD", one))
+    for one in (lambda *a: a[0], lambda *a: a[-1], lambda *a: tuple(x[0] for x in a)):
+        yield from (one, (one,) * 5)
+
+
+@every_exercise
+def test_a_thoughtless_answer_earns_nothing(exercise):
+    assert [answer for answer in thoughtless(exercise) if check(exercise.name, answer).points] == []
+
+
+@every_exercise
+def test_a_part_that_counts_only_with_another_names_one(exercise):
+    titles = [part.title for part in exercise.parts]
+    assert len(set(titles)) == len(titles)
+    assert {*exercise.only_with, *exercise.only_with.values()} <= {*titles}
+
+
+class LeakyPool:
+    def __init__(self, num_blocks):
+        self.free_blocks, self.refs = list(range(num_blocks)), [0] * num_blocks
+
+    def allocate(self, n):
+        blocks = [self.free_blocks.pop() for _ in range(n)]
+        self.share(blocks)
+        return blocks
+
+    def share(self, blocks):
+        for block in blocks:
+            self.refs[block] += 1
+
+    def free(self, blocks):
+        shared = any(self.refs[block] > 1 for block in blocks)
+        for block in blocks:
+            self.refs[block] -= 1
+        if not shared:
+            self.free_blocks += blocks
+
+
+def test_mending_nothing_earns_nothing(capsys):
+    assert check("3.3-leak", (3, LeakyPool)).points == 1
+    assert capsys.readouterr().out.count("counts only together with: tables with both") == 2
+
+
+def test_quoted_answers_earn_nothing(capsys):
+    """Whatever a verdict quotes, the cases that it does not quote remain."""
+    answers = {}
+
+    def look_up(config):
+        return answers.get(str(config), 1)
+
+    for _ in range(10):
+        assert check("2.1-config", look_up).points == 0
+        answers |= {config: int(number) for config, number in re.findall(r"look_up\((.*?)\) should return (\d+)", capsys.readouterr().out)}
+    assert len(answers) == len(lesson_2_1.CONFIGS)
+
+
+@pytest.mark.parametrize("answer", [lesson_2_1.computed_without_cache, (lambda p, o: 1, lesson_2_1.computed_with_cache)])
+def test_the_packages_own_reference_earns_nothing(answer, capsys):
+    assert check("2.1-computed", answer).points == 0
+    assert "own reference" in capsys.readouterr().out
