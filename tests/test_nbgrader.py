@@ -9,6 +9,8 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from pagedkv.quiz import editions
+
 ROOT = Path(__file__).parents[1]
 NBGRADER = ROOT / ".venv-teach/bin/nbgrader"
 SOURCES = sorted((ROOT / "notebooks/solutions").glob("*.ipynb"))
@@ -48,8 +50,14 @@ def test_grading_gives_the_solution_every_point_and_the_untouched_editions_none(
     (tmp_path / "source" / GRADED).mkdir(parents=True)
     shutil.copy(source, tmp_path / "source" / GRADED)
     nbgrader(tmp_path, "generate_assignment", GRADED)
+    other_words = nbformat.read(source, as_version=4)
+    for cell in other_words.cells:
+        if cell.metadata.get("nbgrader", {}).get("solution"):
+            cell.source = f"# as handed out before these words were changed\n{cell.source}"
+    nbformat.write(editions.normalise(editions.graded(other_words)), tmp_path / source.name)
     handed_in = {
         "solved": source,
+        "earlier": tmp_path / source.name,
         "released": tmp_path / "release" / GRADED / source.name,
         "derived": ROOT / "notebooks" / source.name,
     }
@@ -61,4 +69,4 @@ def test_grading_gives_the_solution_every_point_and_the_untouched_editions_none(
     metadata = [cell.metadata.get("nbgrader", {}) for cell in nbformat.read(source, as_version=4).cells]
     total = sum(cell.get("points", 0) for cell in metadata)
     assert total > 0
-    assert scores(tmp_path, GRADED) == {"solved": (total, total), "released": (0, total), "derived": (0, total)}
+    assert scores(tmp_path, GRADED) == {"solved": (total, total), "earlier": (total, total), "released": (0, total), "derived": (0, total)}
