@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from pagedkv.draw.figures import published
+
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
@@ -16,6 +18,18 @@ def test_every_link_leads_to_a_file_and_every_picture_has_words():
     for picture, words, target in links:
         assert target.startswith("https://") or (ROOT / target).exists(), target
         assert not picture or len(words) > 40, target
+
+
+def test_the_words_of_the_pictures_have_their_numbers():
+    front = (ROOT / "figures/front.svg").read_text(encoding="utf-8")
+    running, shares = re.findall(r">step 2,000: (\d+) running", front), re.findall(r">([\d.]+ %) of the slots hold tokens<", front)
+    assert f"where {running[0]} requests run and {shares[0]} of the slots hold tokens" in README
+    assert f"under paging, where {running[1]} run and {shares[1]} do" in README
+    words = published()[1]
+    max_length, power_of_two, oracle, paging = (" and ".join(pair) for pair in re.findall(r"token states (\d+\.\d) and (\d+\.\d)", words))
+    assert f"max-length {max_length} %, power of two {power_of_two}, oracle {oracle}, paging {paging}." in README
+    wastes = re.findall(r"(?:reserved|internal|external) (\d+\.\d) and (\d+\.\d)", words)
+    assert len(wastes) == 9 and all(abs(float(one) - float(other)) < 3 for one, other in wastes)
 
 
 def test_the_minutes_are_those_of_the_lessons():
@@ -46,8 +60,14 @@ def test_the_kernels_numbers_are_those_of_the_record():
     decode = [entry["results"] for entry in record["cases"] if entry["kind"] == "decode" and "SDPA, contiguous" in entry["results"]]
     ratios = [timings["SDPA, contiguous"]["us"] / timings["pagedkv"]["us"] for timings in decode]
     assert f"from {min(ratios):.2f} to {max(ratios):.2f} by case" in README
-    ours, fa2, fa3 = (f"{results['p'][name]['tflop_s']:.0f}" for name in ("pagedkv", "FlashInfer, FA2", "FlashInfer, FA3"))
-    assert f"reaches {ours} TFLOP/s, between FlashInfer's FA2 ({fa2}) and FA3 ({fa3})" in README
+    fa2, ours, fa3 = rates = [results["p"][name]["tflop_s"] for name in ("FlashInfer, FA2", "pagedkv", "FlashInfer, FA3")]
+    assert f"reaches {ours:.0f} TFLOP/s, between FlashInfer's FA2 ({fa2:.0f}) and FA3 ({fa3:.0f})" in README and rates == sorted(rates)
+    every = [entry["results"] for entry in record["cases"] if entry["kind"] == "decode"]
+    shares = [100 * timings["pagedkv"]["share"] for timings in every]
+    assert f"each of {len(every)} decode cases" in README
+    assert f"This package reaches {min(shares):.0f} to {max(shares):.0f} % of it" in README
+    for timings in every:
+        assert timings["pagedkv"]["us"] < min(timing["us"] for name, timing in timings.items() if name.startswith("FlashInfer"))
     host = {"pagedkv": [], "FlashInfer": []}
     for case, timings in results.items():
         if case[0] in "abcdefghijkl":
