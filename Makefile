@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN = .venv/bin
 ROOT = $(if $(filter 0,$(shell id -u)),--allow-root)
 
-.PHONY: lab test notebooks figures bench browser lint teach handout
+.PHONY: lab test notebooks pages figures bench browser lint teach handout
 
 lab: .venv/ready                ## open JupyterLab on the first lesson; without a browser, the address is printed
 	$(BIN)/jupyter lab $(ROOT) --LabApp.default_url=/lab/tree/notebooks/1_start_here.ipynb
@@ -15,6 +15,9 @@ test: .venv/ready               ## unit and property tests, timings by themselve
 
 notebooks: .venv/ready          ## execute every notebook in place and derive the learner's editions
 	$(BIN)/python -m pagedkv.quiz.editions
+
+pages: .venv/ready              ## write every notebook as a page for a browser, to html/
+	$(BIN)/jupyter nbconvert --to html --template pages --TemplateExporter.extra_template_basedirs=. --output-dir html notebooks/*.ipynb
 
 figures: .venv/ready            ## redraw figures/
 	$(BIN)/python -m pagedkv.draw

@@ -43,18 +43,24 @@ def jupyter_lab(folder: Path, home: Path):
 
 
 @contextmanager
-def notebook_page(address: str, name: str, width: int = 1366, height: int = 900):
-    """A page that shows notebook `name` of the lab at `address`; no cell is run."""
+def chromium(width: int = 1366, height: int = 900):
+    """An empty page in headless Chromium."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        chromium = shutil.which("chromium") or shutil.which("chromium-browser")  # else the one that playwright installed
-        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
-        page = browser.new_page(viewport={"width": width, "height": height})
+        installed = shutil.which("chromium") or shutil.which("chromium-browser")  # else the one that playwright installed
+        browser = playwright.chromium.launch(executable_path=installed, args=FLAGS)
+        yield browser.new_page(viewport={"width": width, "height": height})
+        browser.close()
+
+
+@contextmanager
+def notebook_page(address: str, name: str, width: int = 1366, height: int = 900):
+    """A page that shows notebook `name` of the lab at `address`; no cell is run."""
+    with chromium(width, height) as page:
         page.goto(f"{address}/lab/tree/{name}?reset")
         page.wait_for_selector(".jp-Notebook .jp-CodeCell", timeout=60_000)
         yield page
-        browser.close()
 
 
 def run_all_cells(page) -> None:
