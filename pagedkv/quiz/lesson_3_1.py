@@ -14,8 +14,14 @@ def translate(blocks, block_size, position):
     return logical_block, offset, blocks[logical_block], blocks[logical_block] * block_size + offset
 
 
-def _lengths(*lengths):
-    return [(length, size) for size in (1, 3, 16) for length in lengths]
+def _full_lengths(random):
+    yield from ((length, size) for size in (1, 3, 16) for length in (3, 48, 96, 4800) if length % size == 0)
+    yield from ((size * random.randrange(1, 99), size) for size in (2, 3, 5, 16))
+
+
+def _other_lengths(random):
+    yield from ((length, size) for size in (3, 16) for length in (1, 5, 17, 50))
+    yield from ((size * random.randrange(1, 99) + random.randrange(1, size), size) for size in (2, 3, 5, 16))
 
 
 def _hidden_tables(random):
@@ -60,7 +66,7 @@ EXERCISES = [
             calls(
                 "lengths that fill their blocks",
                 blocks_for,
-                _lengths(3, 48, 96, 4800),
+                _full_lengths,
                 mistakes=[
                     (lambda n, b: n // b + 1, "a full block needs no empty one behind it: blocks are taken when their first token arrives"),
                     (lambda n, b: n / b, "a count of blocks is a whole number; use // instead of /"),
@@ -69,7 +75,7 @@ EXERCISES = [
             calls(
                 "lengths that do not",
                 blocks_for,
-                [(length, size) for length, size in _lengths(1, 5, 17, 50) if length % size],
+                _other_lengths,
                 mistakes=[
                     (lambda n, b: n // b, "the last, partly filled block is missing: round up"),
                     (lambda n, b: round(n / b), "round up, not to the nearest"),

@@ -117,6 +117,11 @@ def _offset_cases(bits: int):
     return draw
 
 
+def _pool_shapes(random):
+    yield from ((16, 8, 128), (1, 71, 64), (32, 1, 128), (256, 40, 256), (16, 3, 80))
+    yield from ((size, random.randrange(1, 99), random.choice((48, 64, 192))) for size in (8, 64))
+
+
 def _byte_offset(*case):
     return offset(*case[:-1], 64) * 2
 
@@ -232,7 +237,7 @@ EXERCISES = [
             calls(
                 "the first block that 32 bits cannot reach",
                 first_wrong_block,
-                [(16, 8, 128), (1, 71, 64), (32, 1, 128), (256, 40, 256), (16, 3, 80)],
+                _pool_shapes,
                 of=1,
                 mistakes=[
                     (lambda *case: 2**32 // math.prod(case), "half of the 32-bit range is negative"),
