@@ -53,7 +53,7 @@ def check(name: str, answer) -> Result:
 def _not_judged(exercise: Exercise, answer) -> str | None:
     """Why this answer is not judged at all, or None."""
     if exercise.needs and find_spec(exercise.needs) is None:
-        return f"needs {exercise.needs.capitalize()} (Linux), which is not installed here: not judged, and the 0 below says nothing"
+        return f"needs {exercise.needs.capitalize()} (Linux), which is not installed here: not judged, and the 0 below does not count"
     if is_stub(answer):
         return "not attempted yet: replace the ... in the cell above and run it, then run this cell again"
     if borrowed(answer):

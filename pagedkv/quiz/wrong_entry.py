@@ -139,7 +139,7 @@ CONSEQUENCES = {
 
 
 def _consequence(case, right, of_the_write):
-    of_the_read = "on a CPU every entry is looked at first" if right[0] == "error" else "through whose table does that entry get read?"
+    of_the_read = "on a CPU every entry is looked at first." if right[0] == "error" else "through whose table does that entry get read?"
 
     def test(answer):
         words = isinstance(answer, (tuple, list)) and all(isinstance(word, str) for word in answer)
