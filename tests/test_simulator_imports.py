@@ -8,7 +8,7 @@ import nbformat
 import pytest
 
 FLOORS = "arguments sizing workload arena block_pool block_table prefix_cache policies timeline simulator".split()
-SOLUTIONS = Path(__file__).parents[1] / "notebooks/solutions"
+NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
 LESSONS = ("2_1_contiguous_allocation", "2_2_fragmentation", "2_3_the_core_tension")
 
 
@@ -28,7 +28,7 @@ def test_the_lower_floors_need_numpy_only():
 
 @pytest.mark.parametrize("lesson", LESSONS)
 def test_a_lesson_sets_up_where_torch_is_not_installed(lesson):
-    cells = nbformat.read(SOLUTIONS / f"{lesson}.ipynb", as_version=4).cells
+    cells = nbformat.read(NOTEBOOKS / f"{lesson}.ipynb", as_version=4).cells
     set_up = next(cell.source for cell in cells if cell.cell_type == "code")
     assert "pagedkv" in loaded_by(set_up, blocked=("torch", "triton"))
     assert not loaded_by(set_up) & {"torch", "triton"}
