@@ -337,6 +337,10 @@ def test_wrong_passes(capsys, answer, sentence):
     fails(capsys, "4.2-one-pass", answer, sentence)
 
 
+def test_keeping_every_block_earns_nothing():
+    assert check("4.2-one-pass", everything_kept).points == 0
+
+
 # 4.2, the merge
 
 

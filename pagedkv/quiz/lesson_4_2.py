@@ -237,7 +237,7 @@ def _valid(blocks):
 EXERCISES = (
     Exercise("4.2-one-pass", "attention in one pass", (
         _one_pass_part("blocks without masks", partial(_blocks, 1, [4, 4, 4]), partial(_blocks, 2, [1, 5, 2, 7]), partial(_blocks, 3, [6])),
-        _one_pass_part("large scores", partial(_blocks, 4, [3, 3, 3], spread=400.0), partial(_blocks, 5, [4, 4], shift=-2000.0)),
+        _one_pass_part("large scores", partial(_blocks, 4, [3, 3, 3, 3], spread=400.0), partial(_blocks, 5, [4, 4], shift=-2000.0)),
         _one_pass_part(
             "masked keys, and blocks that are masked whole",
             partial(_blocks, 6, [4, 4, 4], masked=(1,)), partial(_blocks, 7, [3, 3], masked=(0,)),
