@@ -79,6 +79,15 @@ def test_the_kernels_numbers_are_those_of_the_record():
     assert f"{record['provenance']['gpu']}, {record['provenance']['date'][:10]}" in README
 
 
+def test_the_notebooks_were_run_on_the_gpu_of_the_record():
+    bench, notebooks = (json.loads((ROOT / f"figures/data/{name}.json").read_text(encoding="utf-8")) for name in ("h200", "notebooks_h200"))
+    assert notebooks["provenance"]["gpu"] == bench["provenance"]["gpu"]
+    seen = {record["notebook"]: record for record in notebooks["notebooks"] if record["as_stored"]}
+    for path in (*ROOT.glob("notebooks/*.ipynb"), *ROOT.glob("notebooks/solutions/*.ipynb")):
+        used = seen[path.relative_to(ROOT).as_posix()]["gpu_bytes"] > 0
+        assert used == path.name.startswith(("4_3", "5_1")), path
+
+
 def test_the_exercises_and_their_points_are_those_of_the_lessons():
     from pagedkv.quiz.check import find
 

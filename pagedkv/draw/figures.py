@@ -126,10 +126,10 @@ def front() -> tuple[Canvas, str]:
     runs = [("max-length reservation", simulate(requests, MaxLength(Arena(capacity)), capacity)),
             ("paged", simulate(requests, Paged(capacity // 16), capacity))]
     used = [run.token_states[run.step.searchsorted(step)] / capacity for _, run in runs]
-    ends = [run.step[-1] for _, run in runs]
+    ends = [run.num_steps for _, run in runs]
     alt = (
         f"The same {num_requests} requests in the same {capacity:,} slots, at step {step:,}. With max-length reservation {used[0]:.0%} "
-        f"of the slots hold tokens and the last request ends at step {ends[0]:,}; with paging {used[1]:.0%} do and it ends at step "
+        f"of the slots hold tokens and the last request is done at step {ends[0]:,}; with paging {used[1]:.0%} do and it is done at step "
         f"{ends[1]:,}."
     )
     return side_by_side(runs, step)[0], alt
