@@ -2,6 +2,8 @@
 
 import importlib.util
 import math
+import signal
+import subprocess
 import sys
 
 import numpy as np
@@ -92,6 +94,7 @@ WRONG_KERNELS = {
         {"loads": "k = tl.load(k_ptr + at); v = tl.load(v_ptr + at, visible[:, None], 0.0)", "lines": {", mask=visible, other=0)": ")"}},
         "outside of the pool",
     ),
+    "table not masked": ({"lines": {", mask=visible, other=0)": ")"}}, "past the block table"),
     "does not run": ({"loads": "k = tl.load(k_ptr + at); v = missing"}, "raises NameError (name 'missing' is not defined)"),
     "a mask of another shape": ({"loads": MASKED.replace("visible[:, None]", "visible")}, "raises ValueError ("),
 }
@@ -154,7 +157,8 @@ WRONG_OFFSETS = {
     "unsigned": ((lambda *c: exact(*c) % 2 ** c[-1], search), "an unsigned register"),
     "clamped": ((lambda *c: min(exact(*c), 2 ** (c[-1] - 1) - 1), search), "the number is too"),
     "bytes": ((lambda *c: exact(*c) * 2, search), "in bytes"),
-    "head before slot": ((lambda b, s, h, d, B, H, D, n: lesson.offset(b, h, s, d, B, H, D, n), search), "the number is too"),
+    "head before slot": ((lambda b, s, h, d, B, H, D, n: lesson.offset(b, h, s, d, H, B, D, n), search), "slot comes before the head"),
+    "head and slot change places": ((lambda b, s, h, d, B, H, D, n: lesson.offset(b, h, s, d, B, H, D, n), search), "the number is too"),
     "no head": ((lambda b, s, h, d, B, H, D, n: lesson.offset(b, s, 0, d, B, H, D, n), search), "the number is too small"),
     "a float": ((lambda *c: float(lesson.offset(*c)), search), "a whole number is expected"),
     "all 32 bits": ((by_hand, lambda *c: 2**32 // math.prod(c)), "half of the 32-bit range"),
@@ -225,6 +229,7 @@ WRONG_MERGES = {
     "sum": (lambda o, lse: (o.sum(0), torch.logsumexp(lse, 0)), "averages already"),
     "not normalised": (lambda o, lse: ((lse.exp()[..., None] * o).sum(0), torch.logsumexp(lse, 0)), "divided by the sum"),
     "largest lse": (lambda o, lse: (by_softmax(o, lse)[0], lse.amax(0)), "the output is right"),
+    "lse to base 2": (lambda o, lse: (by_softmax(o, lse)[0], torch.logsumexp(lse, 0) / math.log(2)), "to base 2"),
     "over heads": (lambda o, lse: ((torch.softmax(lse, 1)[..., None] * o).sum(0), torch.logsumexp(lse, 0)), "some elements are wrong"),
     "no maximum": (no_maximum, "NaN or infinity"),
     "no guard": (no_guard, "NaN or infinity"),
@@ -305,6 +310,23 @@ def test_a_kernel_with_wide_offsets_reads_beyond_two_to_the_31_and_one_with_narr
         pytest.skip(wide)
     assert wide == "it reads 3.0, which is right"
     assert narrow.startswith("the process dies") or narrow.endswith("wrong")
+
+
+@pytest.mark.parametrize(
+    ("code", "stderr", "sentence"),
+    [
+        (-signal.SIGSEGV, "", "the process dies: the address is not its own"),
+        (1, "RuntimeError: CUDA error: an illegal memory access was encountered\nmore", "the process dies: the address is not its own"),
+        (1, "Traceback\nImportError: no torch\n", "the process ends with 1, but not for its address: ImportError: no torch"),
+        (-signal.SIGKILL, "", "the process ends with -9, but not for its address: no message"),
+    ],
+)
+def test_only_a_bad_address_is_called_one(code, stderr, sentence, monkeypatch):
+    if importlib.util.find_spec("triton") is None:
+        pytest.skip("needs Triton")
+    monkeypatch.setattr(overflow, "_free_bytes", lambda: overflow.NEEDED)
+    monkeypatch.setattr(subprocess, "run", lambda command, **_: subprocess.CompletedProcess(command, code, "", stderr))
+    assert overflow.read_far(32) == sentence
 
 
 def test_where_memory_is_short_the_overflow_is_skipped_with_a_sentence(monkeypatch):

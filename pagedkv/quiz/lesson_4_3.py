@@ -5,6 +5,8 @@ import math
 from contextlib import contextmanager, nullcontext
 from unittest import mock
 
+import numpy as np
+
 from pagedkv.quiz.compare import SINGLE, Wrong, same
 from pagedkv.quiz.exercise import Exercise, NotAttempted, Part, call, calls, equals
 
@@ -16,10 +18,11 @@ BLOCK, TILE, DIM = 4, 8, 16  # tokens in a block, tokens in a tile, head_dim
 FAR = 10**8  # a block id outside of any pool
 
 
-def _kernel_part(title: str, poison: float, lengths: tuple[int, ...], stale: int = -1) -> Part:
+def _kernel_part(title: str, poison: float, lengths: tuple[int, ...], stale: int | None = None) -> Part:
     """The learner's kernel must give attention over `length` tokens, whatever `poison` lies in all other slots of the pool.
 
-    `stale` stands in the table past the last block. FAR does so in the interpreter only, where no bad address is really read.
+    `stale` stands in the table past the last block; None: the table ends there. On a GPU -1 stands there instead, for a kernel that
+    reads on: only the interpreter sees the addresses of a kernel, and stops it before a bad one is followed.
     """
 
     def test(kernel):
@@ -37,16 +40,16 @@ def _kernel_part(title: str, poison: float, lengths: tuple[int, ...], stale: int
     return Part(title, test)
 
 
-def _attend(kernel, length: int, poison: float, stale: int):
+def _attend(kernel, length: int, poison: float, stale: int | None):
     """Launch the kernel on one sequence whose blocks are shuffled among poisoned ones; the right answer, and the kernel's."""
     import torch
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
     draw = torch.Generator().manual_seed(length)
-    num_blocks, width = 20, 12  # of the pool; of the table, wider than any sequence here needs
+    num_blocks, width, needed = 20, 12, -(-length // BLOCK)  # blocks of the pool; entries of the widest table; of the sequence
     table = torch.randperm(num_blocks - 2, generator=draw)[:width].int() + 2  # blocks 0 and 1 belong to someone else
     slots = (table[:, None] * BLOCK + torch.arange(BLOCK)).flatten()[:length]
-    table[-(-length // BLOCK) :] = -1 if device == "cuda" else stale
+    table[needed:] = -1 if device == "cuda" or stale is None else stale
     rows = (1 + num_blocks) * BLOCK  # one block more in front, for a kernel that follows the -1
     k_room, v_room = torch.full((2, rows, DIM), poison)
     k, v = k_room[BLOCK:], v_room[BLOCK:]
@@ -57,6 +60,7 @@ def _attend(kernel, length: int, poison: float, stale: int):
     expected = (weights @ v[slots].double()).float()
     out = torch.full((DIM,), math.nan, device=device)
     q, k_room, v_room, table = (x.to(device) for x in (q, k_room, v_room, table))
+    table = table[:needed] if stale is None else table
 
     def launch():
         try:
@@ -82,11 +86,13 @@ def _guarded(*tensors):
     read = interpreter._interpreter.load
     rooms = [(tensor.data_ptr(), tensor.data_ptr() + tensor.nbytes) for tensor in tensors]
 
-    def load(pointers, mask, *rest):
+    def load(pointers, mask, other, dtype):
         followed = pointers[mask.astype(bool)]
         if not all(any(start <= at < end for start, end in rooms) for at in followed.tolist()):
+            if dtype == np.int32:
+                raise Wrong("it reads past the block table, which is just as wide as the sequence needs: which load of yours has no mask?")
             raise Wrong("it reads outside of the pool: which load follows a table entry past the last block?")
-        return read(pointers, mask, *rest)
+        return read(pointers, mask, other, dtype)
 
     with mock.patch.object(interpreter._interpreter, "load", load):
         yield
@@ -124,6 +130,10 @@ def _pool_shapes(random):
 
 def _byte_offset(*case):
     return offset(*case[:-1], 64) * 2
+
+
+def _head_first(block_id, slot, head, dim, block_size, num_kv_heads, head_dim, bits):
+    return offset(block_id, head, slot, dim, num_kv_heads, block_size, head_dim, bits)
 
 
 def _unsigned(*case):
@@ -174,6 +184,11 @@ def _largest(outputs, lses):
     return merge(outputs, lses)[0], lses.amax(0)
 
 
+def _base_two(outputs, lses):
+    merged, lse = merge(outputs, lses)
+    return merged, lse / math.log(2)
+
+
 def _merge_part(title: str, *cases, mistakes=()) -> Part:
     part = calls(title, merge, lambda _: [_parts(seed, *case) for seed, case in enumerate(cases)], mistakes=mistakes, rtol=SINGLE)
 
@@ -190,7 +205,7 @@ def _merge_part(title: str, *cases, mistakes=()) -> Part:
 
 
 def predict_us(lengths, num_kv_heads, head_dim, dtype_bytes, gb_s):
-    """The µs that a decode step needs at least: its K and V, once, at `gb_s` GB/s (10⁹ bytes a second)."""
+    """The µs that the attention of a decode step needs at least: K and V, once, at `gb_s` GB/s (10⁹ bytes a second)."""
     return sum(lengths) * num_kv_heads * head_dim * 2 * dtype_bytes / gb_s / 1e3
 
 
@@ -214,7 +229,7 @@ EXERCISES = [
         "mend the masks of a kernel",
         (
             _kernel_part("a full last block", math.nan, (8, 16, 32)),
-            _kernel_part("NaN in every unused slot", math.nan, (1, 5, 11, 29)),
+            _kernel_part("NaN in every unused slot, a table as wide as the sequence needs", math.nan, (1, 5, 11, 29)),
             _kernel_part("infinity in every unused slot, large ids in the table's unused part", math.inf, (3, 13, 41), FAR),
         ),
         needs="triton",
@@ -223,7 +238,16 @@ EXERCISES = [
         "4.3-offsets",
         "offsets in 32 and in 64 bits",
         (
-            calls("offsets in 64 bits", offset, _offset_cases(64), of=0, mistakes=[(_byte_offset, "that is the offset in bytes of fp16")]),
+            calls(
+                "offsets in 64 bits",
+                offset,
+                _offset_cases(64),
+                of=0,
+                mistakes=[
+                    (_byte_offset, "that is the offset in bytes of fp16"),
+                    (_head_first, "that is a pool [num_blocks, num_kv_heads, block_size, head_dim]; here the slot comes before the head"),
+                ],
+            ),
             calls(
                 "offsets in 32 bits",
                 offset,
@@ -259,6 +283,7 @@ EXERCISES = [
                     (_mean, "each part counts alike here, however many keys it saw and however large their scores"),
                     (_unweighted_sum, "that adds the parts' outputs up, but they are averages already"),
                     (_not_normalised, "the weighted sum must be divided by the sum of the weights"),
+                    (_base_two, "the output is right; the merged log-sum-exp is to base 2, and the natural logarithm is asked for"),
                     (_largest, "the output is right; the merged log-sum-exp is more than the largest of the parts"),
                 ],
             ),
@@ -271,7 +296,7 @@ EXERCISES = [
     ),
     Exercise(
         "4.3-predict",
-        "predict the time of a decode step",
+        "predict the time of the attention of a decode step",
         (
             calls(
                 "µs from bytes",
