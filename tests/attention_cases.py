@@ -7,6 +7,7 @@ position it says which were visible.
 import math
 from itertools import product
 
+import numpy as np
 import pytest
 import torch
 from attention_reference import random_batch
@@ -124,8 +125,8 @@ def a_table_far_wider_than_the_sequence(attend, write, device):
 def a_window_counts_the_current_token(attend, write, device):
     k, v = mean_caches([([2, 0, 1], range(10))], 4, 3, device)
     tables, lens = ints([[2, 0, 1]], device), ints([10], device)
-    for window, expected in ((1, 9.0), (4, 7.5), (5, 7.0), (10, 4.5), (99, 4.5), (10**30, 4.5)):
-        close(attend(ones(device, 1, 1, 16), k, v, tables, lens, window=window), expected)
+    for window, expected in ((1, 9.0), (np.int32(4), 7.5), (5, 7.0), (10, 4.5), (99, 4.5), (10**30, 4.5)):
+        close(attend(ones(device, 1, 1, 16), k, v, tables, lens, window=window, max_seq_len=np.int64(10)), expected)
     out = attend(ones(device, 10, 1, 16), k, v, tables, lens, query_start_loc=ints([0, 10], device), window=4)
     close(out, [0.0, 0.5, 1.0, 1.5, 2.5, 3.5, 4.5, 5.5, 6.5, 7.5])
 

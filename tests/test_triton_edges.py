@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -11,6 +12,8 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("triton")
 
 from pagedkv.attention import batched, checks, eager  # noqa: E402
+from pagedkv.attention.paged import paged_attention  # noqa: E402
+from pagedkv.attention.triton import INTERPRETED  # noqa: E402
 
 HEADS_FIRST = """
 import torch
@@ -40,3 +43,25 @@ def test_a_gpu_without_fp8_instructions_gets_the_torch_backend_or_a_clear_refusa
     with pytest.raises(TypeError, match="FP8 caches on GPUs of compute capability 8.9"):
         eager.pick("triton", q, eight)
     eager.converts_fp8.cache_clear()
+
+
+def test_more_programs_than_a_grid_takes_are_refused_in_a_sentence():
+    zeros = partial(torch.zeros, device="cpu" if INTERPRETED else "cuda")
+    cache, q = zeros(1, 16, 1, 16), zeros(65_536, 128, 16)
+    lens, tables = zeros(65_536, dtype=torch.int32), zeros(65_536, 0, dtype=torch.int32)
+    with pytest.raises(ValueError, match="seq_lens must have at most 65535 sequences for backend 'triton', not 65536"):
+        paged_attention(q, cache, cache, tables, lens, backend="triton")
+    starts = torch.tensor([0, len(q)], dtype=torch.int32, device=q.device)
+    with pytest.raises(ValueError, match="q must have fewer tokens for backend 'triton': at most 65535 tiles of 1, not 65537"):
+        paged_attention(q, cache, cache, tables[:1], lens[:1], query_start_loc=starts, backend="triton")
+
+
+def test_an_fp8_cache_with_odd_strides_and_a_head_dim_between_powers_of_two():
+    device = "cpu" if INTERPRETED else "cuda"
+    cache = torch.randn(2, 16, 1, 81, device=device).to(torch.float8_e4m3fn)[..., :80]
+    q, tables = torch.randn(1, 2, 80, device=device), torch.tensor([[1, 0]], dtype=torch.int32, device=device)
+    one, two = (
+        paged_attention(q, cache, cache, tables, torch.tensor([20], dtype=torch.int32, device=device), backend=backend)
+        for backend in ("triton", "torch")
+    )
+    torch.testing.assert_close(one, two, rtol=1e-2, atol=1e-3)

@@ -1,5 +1,6 @@
 """How the Triton kernels are launched: few variants, no waiting, any stream, and replays of a captured graph with other lengths."""
 
+import sys
 from functools import partial
 from importlib.util import find_spec
 from itertools import product
@@ -62,13 +63,16 @@ def test_few_variants_serve_every_batch_and_length(recorded):
     assert decodes + merges <= 4 and prefills == writes == 1
 
 
-@pytest.mark.parametrize("heads", [(32, 8), (32, 1), (8, 8)])
-def test_after_the_warm_up_nothing_is_left_to_compile(recorded, heads):
+@pytest.mark.parametrize("heads", [(32, 8), (32, 1), (8, 8), (71, 1), (128, 1), (160, 2), (128, 128), (200, 1)])
+@pytest.mark.parametrize("gpu", [20, 132])
+def test_after_the_warm_up_nothing_is_left_to_compile(recorded, heads, gpu, monkeypatch):
+    for module in (decode, sys.modules["pagedkv.attention.triton.warmup"]):
+        monkeypatch.setattr(module, "multiprocessors", lambda device: gpu)
     cache = torch.zeros(1, 16, heads[1], 128, dtype=torch.bfloat16, device=DEVICE)
     warmup(cache, cache.clone(), heads[0])
     ready = [set(one.compiled) for one in recorded]
     zeros = partial(torch.zeros, device=DEVICE)
-    for batch, longest in product((1, 7, 60, 257, 900), (1, 300, 4096, 20_000)):
+    for batch, longest in product((1, 2, 7, 60, 257, 900), (1, 300, 2500, 4096, 20_000)):
         q = zeros(batch, heads[0], 128, dtype=torch.bfloat16)
         tables, lens = zeros(batch, -(-longest // 16), dtype=torch.int32), zeros(batch, dtype=torch.int32)
         attend(q, cache, cache.clone(), tables, lens)

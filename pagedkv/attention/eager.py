@@ -25,8 +25,8 @@ def attend(
     checks.options_attention(k_cache.dtype, max_seq_len, scale, window, softcap, k_scale, v_scale)
     run = pick(backend, q, k_cache)
     capacity = block_tables.shape[1] * k_cache.shape[1]
-    max_seq_len = capacity if max_seq_len is None else min(max_seq_len, capacity)
-    window = None if window is None else min(window, max(capacity, 1))
+    max_seq_len = capacity if max_seq_len is None else min(int(max_seq_len), capacity)
+    window = None if window is None else min(int(window), max(capacity, 1))
     if validate or q.is_cpu:
         checks.values_attention(q, k_cache, block_tables, seq_lens, query_start_loc, max_seq_len, window)
     if out is None:

@@ -18,7 +18,8 @@ def paged_attention(
       window, are not read.
     seq_lens int32 [num_seqs]: tokens stored, those of q included. Slots past them never matter.
 
-    max_seq_len: an upper bound of seq_lens that the host knows; as many tokens as the tables have room for, if left out.
+    max_seq_len: an upper bound of seq_lens that the host knows; as many tokens as the tables have room for, if left out. A tight one
+      saves work and memory for partial results. A captured graph keeps it: of a longer sequence a replay sees the last max_seq_len tokens.
     scale: 1/sqrt(head_dim) if left out. window: how many tokens a query sees, itself included.
     softcap: scores become softcap * tanh(score / softcap), before the mask. k_scale, v_scale: what an FP8 cache is multiplied by.
     return_lse: return (out, lse), lse float32 [num_tokens, num_q_heads] being log(sum of e^score): it makes results over parts

@@ -13,6 +13,7 @@ from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 from pagedkv.attention.triton import INTERPRETED
 from pagedkv.attention.triton.launch import (
+    GRID_LIMIT,
     Launcher,
     compute_dtype,
     decode_launch,
@@ -76,7 +77,7 @@ def decode_kernel(
     lo = oldest + split * split_tokens
     hi = tl.minimum(lo + split_tokens, length)  # tokens [lo, hi) are ours
     if (lo < hi) | (split == 0):
-        if (oldest > 0) | (lo + TILE > hi) | WORDS:  # with FP8 the guess made the loop 5 % slower
+        if (oldest > 0) | (lo + TILE > hi) | WORDS:  # with FP8 the guess makes the loop slower
             pos = tl.minimum(lo + cols, hi - 1)
             block_ids = tl.load(table + pos // BLOCK, pos >= 0, 0)
         k_ptr += kv_head.to(tl.int64) * k_head
@@ -92,7 +93,7 @@ def decode_kernel(
             k_row = blocks * k_block + offsets * k_slot
             v_row = k_row if SAME else blocks * v_block + offsets * v_slot
             k_at, v_at = k_ptr + k_row + dims[None, :] * k_dim, v_ptr + v_row + dims[None, :] * v_dim
-            k = tl.load(k_at) if DIM == LANES else tl.load(k_at, in_dim[None, :], 0)
+            k = tl.load(k_at) if DIM == LANES else tl.load(k_at, in_dim[None, :], 0 if WORDS else 0.0)
             if WORDS:
                 k, k_odd = _two_e4m3(k, ASM)
                 s = tl.dot(q_odd, tl.trans(k_odd.to(COMPUTE)), input_precision="ieee")
@@ -106,7 +107,7 @@ def decode_kernel(
             p = tl.exp2(s - m_new[:, None])
             shrink = tl.exp2(m - m_new)[:, None]
             norm = norm * shrink + p
-            v = tl.load(v_at) if DIM == LANES else tl.load(v_at, in_dim[None, :], 0)
+            v = tl.load(v_at) if DIM == LANES else tl.load(v_at, in_dim[None, :], 0 if WORDS else 0.0)
             if WORDS:
                 v, v_odd = _two_e4m3(v, ASM)
                 acc_odd = tl.dot(p.to(COMPUTE), v_odd.to(COMPUTE), acc_odd * shrink, input_precision="ieee")
@@ -176,6 +177,8 @@ def decode(q, k_cache, v_cache, block_tables, seq_lens, *, max_seq_len, scale, w
     num_seqs, num_heads, head_dim = q.shape
     if num_seqs == 0:
         return
+    if num_seqs > GRID_LIMIT:
+        raise ValueError(f"seq_lens must have at most {GRID_LIMIT} sequences for backend 'triton', not {num_seqs}")
     compute = compute_dtype(q, k_cache)
     words = k_cache.element_size() == 1 and _in_words(k_cache) and _in_words(v_cache)
     if words:
@@ -213,4 +216,5 @@ def decode(q, k_cache, v_cache, block_tables, seq_lens, *, max_seq_len, scale, w
 
 def _in_words(cache):
     """Whether two FP8 numbers can be read at a time, as one int16."""
-    return cache.stride(3) == 1 and all(stride % 2 == 0 for stride in cache.stride()[:3]) and cache.data_ptr() % 2 == 0
+    even = (*cache.stride()[:3], cache.storage_offset(), cache.data_ptr())
+    return cache.stride(3) == 1 and all(number % 2 == 0 for number in even)

@@ -3,7 +3,7 @@
 Settings depend on the batch in few ways, so that few variants are compiled: numbers that change from call to call are plain arguments.
 """
 
-from functools import cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 import torch
@@ -13,6 +13,7 @@ from triton.runtime import driver
 
 from pagedkv.attention.triton import INTERPRETED
 
+GRID_LIMIT = 65_535  # CUDA's, of a grid's second and third dimension
 DTYPES = {torch.float16: tl.float16, torch.bfloat16: tl.bfloat16, torch.float32: tl.float32}
 
 
@@ -23,7 +24,7 @@ class DecodeLaunch(NamedTuple):
     num_splits: int  # of the longest sequence
 
 
-@cache
+@lru_cache(1024)
 def decode_launch(row_bytes: int, programs: int, num_seqs: int, longest: int, multiprocessors: int) -> DecodeLaunch:
     """Settings for `num_seqs` sequences of up to `longest` tokens, each served by `programs` programs per split; a K row takes `row_bytes`.
 
@@ -128,5 +129,5 @@ class Launcher:
             stream, no_hooks = driver.active.get_current_stream(device), (None, None, None)
             handles = (stream, compiled.function, compiled.packed_metadata, *no_hooks)
             compiled.run(*grid, *handles, *tensors, *numbers, *strides, *constants)
-        else:  # which tensors are unaligned is left to the binder
-            self.compiled[key] = self.kernel[grid](*tensors, *numbers, *strides, *constants, **options)
+        else:  # which tensors are unaligned is left to the binder; Triton from 3.10 fuses multiplications and additions only on request
+            self.compiled[key] = self.kernel[grid](*tensors, *numbers, *strides, *constants, **options, enable_fp_fusion=True)

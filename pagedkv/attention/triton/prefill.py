@@ -8,7 +8,7 @@ whole, without a mask, then those on the diagonal.
 import triton
 import triton.language as tl
 
-from pagedkv.attention.triton.launch import Launcher, compute_dtype, power_of_2, prefill_launch, tanh
+from pagedkv.attention.triton.launch import GRID_LIMIT, Launcher, compute_dtype, power_of_2, prefill_launch, tanh
 
 LOG2_E = tl.constexpr(1.4426950408889634)
 
@@ -135,6 +135,9 @@ def prefill(
     lanes = power_of_2(head_dim)
     rows, tile, warps, stages, max_registers = prefill_launch(lanes, q.element_size())
     heads = min(group, rows)
+    tiles = num_tokens // (rows // heads) + num_seqs
+    if tiles > GRID_LIMIT:
+        raise ValueError(f"q must have fewer tokens for backend 'triton': at most {GRID_LIMIT} tiles of {rows // heads}, not {tiles}")
     scale *= k_scale or 1.0
     if scale < 0:
         q, scale = -q, -scale
@@ -145,7 +148,7 @@ def prefill(
         (softcap or 0.0) * LOG2_E.value, block_tables.stride(0),
     )  # fmt: skip
     launch_prefill(
-        q.get_device(), (num_kv_heads * -(-group // heads), num_tokens // (rows // heads) + num_seqs, 1),
+        q.get_device(), (num_kv_heads * -(-group // heads), tiles, 1),
         (q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, out, lse), numbers,
         (*q.stride(), *k_cache.stride(), *v_cache.stride(), *out.stride()),
         (group, heads, rows, head_dim, lanes, block_size, tile, 256, k_cache.stride() == v_cache.stride(), compute_dtype(q, k_cache),

@@ -17,9 +17,10 @@ def warmup(k_cache, v_cache, num_q_heads, *, dtype=None, softcap=None, return_ls
     dtype = dtype or (torch.bfloat16 if k_cache.element_size() == 1 else k_cache.dtype)
     device = k_cache.device
     options = dict(scale=1.0, window=None, softcap=softcap, k_scale=None, v_scale=None)
-    programs = multiprocessors(k_cache.get_device()) // num_kv_heads + 1  # sequences that put one on each multiprocessor, roughly
-    # One sequence in a few splits and in many, sequences that run all at once, and more than fit.
-    for num_seqs, longest in ((1, 256), (1, 1024), (3 * programs, 256), (6 * programs, 256)):
+    programs = num_kv_heads * -(-num_q_heads // num_kv_heads // 64)  # for one sequence; see `decode`
+    wave = multiprocessors(k_cache.get_device()) // programs + 1  # sequences that put one on each multiprocessor, roughly
+    # Few splits and many, with deep and with shallow loops; sequences that run all at once, and more than fit.
+    for num_seqs, longest in ((1, 256), (1, 4096), (wave, 8192), (3 * wave, 256), (6 * wave, 256)):
         q = torch.zeros(num_seqs, num_q_heads, head_dim, dtype=dtype, device=device)
         lse = torch.empty(q.shape[:2], dtype=torch.float32, device=device) if return_lse else None
         tables = torch.zeros(num_seqs, longest, dtype=torch.int32, device=device)
