@@ -168,6 +168,12 @@ def test_an_integer_tensor_must_have_the_dtype_that_kernels_read():
         same(torch.tensor([1], dtype=torch.int32), torch.tensor([1]))
 
 
+def test_an_entry_is_named():
+    for wrong, said in (([1, 3], "entry 1 is not the right one"), ([1, 2.0], "entry 1: a whole number is expected, not a float.*")):
+        with pytest.raises(Wrong, match=f"^{said}$"):
+            same([1, 2], wrong)
+
+
 def test_bfloat16_tensors_can_be_compared_and_watched():
     same(torch.ones(2, dtype=torch.bfloat16), torch.ones(2, requires_grad=True))
     assert freeze(torch.ones(2, dtype=torch.bfloat16)) != freeze(torch.ones(2, dtype=torch.bfloat16) * 2)
@@ -250,6 +256,15 @@ def test_a_message_with_a_number_of_a_hidden_case_is_not_quoted():
     assert sentence(SUM, lambda xs, n: missing).endswith("(name 'missing' is not defined)")  # noqa: F821
 
 
+@pytest.mark.parametrize("product", [
+    lambda xs, n: torch.ones(3) + torch.ones(4), lambda xs, n: torch.ones(2, 3) @ torch.ones(2, 3), lambda xs, n: np.ones(3) * np.ones(4),
+    lambda xs, n: torch.cat([torch.ones(2, 3), torch.ones(2, 4)]), lambda xs, n: np.ones((2, 3)).dot(np.ones(2)),
+    lambda xs, n: torch.ones(3) @ torch.ones(4), lambda xs, n: np.ones(3) @ np.ones(4), lambda xs, n: torch.ones(3).copy_(torch.ones(4)),
+])  # fmt: skip
+def test_shapes_that_do_not_fit_are_said_without_their_numbers(product):
+    assert sentence(SUM, product).endswith("of its cell (shapes do not fit together)")
+
+
 def test_the_shortest_call_that_fails_is_quoted_unless_it_is_a_hidden_case():
     shown = [([1, 2], 3), ([1, 2, 3], 10), ([0], 5)]
     part = calls("shown", scaled_sum, lambda rng: [*shown, *hidden(rng)])
@@ -318,7 +333,7 @@ def test_a_task_in_place_wants_the_argument_changed():
     assert accepts(APPEND, lambda xs, n: xs.extend([n]))
     assert "in place" in sentence(APPEND, lambda xs, n: [*xs, n])
     assert "too short" in sentence(APPEND, lambda xs, n: print(end=""))
-    assert "too small" in sentence(APPEND, lambda xs, n: xs.append(0))
+    assert "entry 1 is not the right one" in sentence(APPEND, lambda xs, n: xs.append(0))
     assert "is expected" in sentence(APPEND, lambda xs, n: xs.append(math.nan))
 
 

@@ -1,5 +1,7 @@
 """The checks of lessons 3.1 to 3.3: right answers in several guises pass, and each wrong one gets a sentence that helps."""
 
+from functools import partial
+
 import pytest
 
 from pagedkv.block_pool import BlockPool, OutOfBlocks
@@ -238,6 +240,11 @@ def changed_append(**change):
     return function
 
 
+def append_elsewhere(blocks, num_tokens, n, free_blocks, block_size):
+    """The right slots, but the table grows in a new list."""
+    return lesson_3_2.append(list(blocks), num_tokens, n, free_blocks, block_size)
+
+
 def never_raises(blocks, num_tokens, n, free_blocks, block_size):
     try:
         return lesson_3_2.append(blocks, num_tokens, n, free_blocks, block_size)
@@ -279,6 +286,52 @@ def takes_from_the_front(blocks, num_tokens, n, free_blocks, block_size):
 def reads_without_taking(blocks, num_tokens, n, free_blocks, block_size):
     free = list(free_blocks)
     return lesson_3_2.append(blocks, num_tokens, n, free, block_size)
+
+
+def changed_cow(then):
+    """The right append of one token, with (table, reference counts, slot, copy) changed afterwards."""
+
+    def function(blocks, num_tokens, refs, free_blocks, block_size):
+        return then(blocks, refs, *lesson_3_3.append_one(blocks, num_tokens, refs, free_blocks, block_size))
+
+    return function
+
+
+def cow_elsewhere(blocks, num_tokens, refs, free_blocks, block_size):
+    return lesson_3_3.append_one(list(blocks), num_tokens, refs, free_blocks, block_size)
+
+
+def never_counts(blocks, num_tokens, refs, free_blocks, block_size):
+    return lesson_3_3.append_one(blocks, num_tokens, [*refs], free_blocks, block_size)
+
+
+def new_block_not_counted(blocks, num_tokens, refs, free_blocks, block_size):
+    result = lesson_3_3.append_one(blocks, num_tokens, refs, free_blocks, block_size)
+    refs[blocks[-1]] *= num_tokens % block_size > 0
+    return result
+
+
+def own_block_not_counted(blocks, num_tokens, refs, free_blocks, block_size):
+    known = list(blocks)
+    result = lesson_3_3.append_one(blocks, num_tokens, refs, free_blocks, block_size)
+    refs[blocks[-1]] *= blocks != known
+    return result
+
+
+def copies(blocks, num_tokens, refs, free_blocks, block_size, when):
+    """Copies the last block `when(owners)`, even where it is full."""
+    if not blocks or not when(refs[blocks[-1]]):
+        return lesson_3_3.append_one(blocks, num_tokens, refs, free_blocks, block_size)
+    old, new = blocks[-1], free_blocks.pop()
+    refs[old], refs[new], blocks[-1] = refs[old] - 1, 1, new
+    return new * block_size + num_tokens % block_size, (old, new)
+
+
+def copies_and_grows(blocks, num_tokens, refs, free_blocks, block_size):
+    full_and_shared = blocks and num_tokens % block_size == 0 and refs[blocks[-1]] > 1
+    pair = copies(blocks, num_tokens, refs, free_blocks, block_size, lambda owners: True)[1] if full_and_shared else None
+    slot, its_own = lesson_3_3.append_one(blocks, num_tokens, refs, free_blocks, block_size)
+    return slot, pair or its_own
 
 
 def write_wrapping(cache, rows, slots):
@@ -339,6 +392,8 @@ WRONG = [
     *[("3.1-translate", answer, sentence) for answer, (_, sentence) in [(m[0], m) for m in lesson_3_1.TRANSLATE_MISTAKES]],
     ("3.1-translate", lambda blocks, size, p: blocks.pop(), "changes its input `blocks`"),
     ("3.1-translate", lambda blocks, size, p: lesson_3_1.translate(blocks, 16, p), "any table and block size"),
+    ("3.1-translate", lesson_3_1._with_slot(lambda p, logical, offset, block, size: block * 16 + offset),
+     "block size: entry 3 is not the right one: wrong([5, 9, 2], 4, 6) should return (1, 2, 9, 38)"),
     *[("3.1-predict", answer, sentence) for answer, sentence in [
         ((129, 14, 15, 245), "the last block is full"), ((2048, 14, 15, 245), "that is its slots"),
         ((128, 2, 15, 245), "that many are filled"), ((128, 13, 15, 245), "are two"),
@@ -355,6 +410,7 @@ WRONG = [
         (names_nonsense, "names the blocks that are missing in the table"),
         (takes_from_the_front, "take them from the end, with pop()"),
         (reads_without_taking, "in the table and free at once"),
+        (append_elsewhere, "the table is as before: append to it in place"),
         (changed_append(then=lambda result, blocks, free: None), "it returns nothing"),
         (changed_append(then=lambda result, blocks, free: result[::-1]), "the table is right, but of the slots returned"),
         (changed_append(then=lambda result, blocks, free: blocks.append(free.pop()) or result), "too many blocks"),
@@ -377,7 +433,19 @@ WRONG = [
     *[("3.3-shared", answer, sentence) for answer, sentence in lesson_3_3.SHARING_MISTAKES],
     *[("3.3-cow", answer, sentence) for answer, sentence in lesson_3_3.COW_MISTAKES],
     ("3.3-cow", lambda blocks, n, refs, free, size: lesson_3_3.append_one(blocks, n, refs, free, size)[0], "is not (slot, copy)"),
-    ("3.3-cow", lambda blocks, n, refs, free, size: lesson_3_3.append_one(blocks, n, list(refs), free, size), "the reference counts have"),
+    *[("3.3-cow", answer, sentence) for answer, sentence in [
+        (changed_cow(lambda blocks, refs, slot, pair: (slot + 1, pair)), "of the result, the slot is wrong: the number is too large"),
+        (changed_cow(lambda blocks, refs, slot, pair: (slot, pair and (pair[0], 0))), "of the result, the copy is wrong: entry 1 is not"),
+        (changed_cow(lambda blocks, refs, slot, pair: (slot, -1)), "of the result, the copy is wrong: nothing (None) is expected"),
+        (changed_cow(lambda blocks, refs, slot, pair: (refs.append(0), (slot, pair))[1]), "the reference counts are not what is expected"),
+        (cow_elsewhere, "the table is as before; the lists are changed in place"),
+        (never_counts, "the new block has an owner"),
+        (own_block_not_counted, "the reference counts are not what is expected"),
+        (new_block_not_counted, "the new block has an owner, this table: its count is 1"),
+        (partial(copies, when=lambda owners: owners > 1), "a full block is not written again"),
+        (partial(copies, when=lambda owners: owners == 1), "a block with one owner is written in place, without a copy"),
+        (copies_and_grows, "a full block is not written again"),
+    ]],
     *[("3.3-leak", answer, sentence) for answer, sentence in [
         ((2, Mended), "which do not?"), ((5, Mended), "come back later"), ((0, Mended), "compare the free list"),
         ((3, LeakyPool), "blocks are missing from the free list"),
@@ -399,6 +467,12 @@ def test_wrong_answers_are_told_why(name, answer, sentence, capsys):
     said = [line for line in capsys.readouterr().out.splitlines() if "not yet" in line]
     assert any(piece in line for line in said for piece in sentence.split("|")), said
     assert all(line.endswith((".", "?")) for line in said)
+
+
+@pytest.mark.parametrize("then", [lambda slot, pair: (slot + 1, pair), lambda slot, pair: (slot, pair and pair[::-1])])
+def test_a_right_form_is_not_blamed(then, capsys):
+    check("3.3-cow", changed_cow(lambda blocks, refs, slot, pair: then(slot, pair)))
+    assert "is not (slot, copy)" not in capsys.readouterr().out
 
 
 def test_every_exercise_has_six_wrong_answers_and_two_right_ones():

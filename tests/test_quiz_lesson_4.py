@@ -152,6 +152,8 @@ WRONG_DECODES = {
     "mean of softmaxes": (mean_of_blocks, "all scores must share one denominator"),
     "without the last token": (lambda q, k, v, t, n: gathered(q, k, v, t, max(1, n - 1)), "some elements are wrong"),
     "the whole table": (lambda q, k, v, t, n: gathered(q, k, v, t, len(t) * 4), "past the last block in use"),
+    "head_dim of the notebook": (lambda *a: by_block(*a, scale=64**-0.5), "head_dim is 8 here, not 64"),
+    "nothing to see": (lambda *a: by_block(*a) * math.nan, "is there a softmax over nothing?"),
     "blocks of 16": (blocks_of_16, "blocks have k_cache.shape[1] slots here, not 16"),
     "slots of 16": (slots_of_16, "blocks have k_cache.shape[1] slots here"),
     "changes the cache": (changed, "changes its input `v_cache`"),
@@ -205,6 +207,7 @@ WRONG_PREFILLS = {
     "without itself": (lambda *a: masked(*a, diagonal=lambda n, m: n - m - 1).nan_to_num(), "its own token too"),
     "one too many": (lambda *a: masked(*a, diagonal=lambda n, m: n - m + 1), "one token too many"),
     "no scale": (lambda *a: masked(*a, scale=1.0), "square root of head_dim"),
+    "head_dim of the notebook": (lambda *a: masked(*a, scale=64**-0.5), "head_dim is 8 here, not 64"),
     "values not masked": (over_whole_blocks, "0 · NaN is NaN"),
     "one query": (lambda *a: masked(*a)[0], "the shape is not the right one"),
 }
@@ -213,6 +216,19 @@ WRONG_PREFILLS = {
 @pytest.mark.parametrize("answer, sentence", WRONG_PREFILLS.values(), ids=WRONG_PREFILLS)
 def test_wrong_prefills(capsys, answer, sentence):
     fails(capsys, "4.1-prefill", answer, sentence)
+
+
+def without_itself(q, k_cache, v_cache, block_table, seq_len):
+    """Query 0 of a prompt sees nothing, and its softmax is NaN."""
+    k, v = (cache[block_table[: -(-seq_len // 4)].long()].flatten(0, 1)[:seq_len] for cache in (k_cache, v_cache))
+    hidden = torch.arange(seq_len) >= torch.arange(seq_len - len(q), seq_len)[:, None]
+    return (q @ k.T * 8**-0.5).masked_fill(hidden, -math.inf).softmax(-1) @ v
+
+
+def test_nan_is_put_down_to_unused_slots_only_where_they_cause_it(capsys):
+    assert verdict(capsys, "4.1-prefill", without_itself)[1].count("its own token too") == 3
+    assert verdict(capsys, "4.1-prefill", over_whole_blocks)[1].count("0 · NaN is NaN") == 1
+    assert "0 · NaN" not in verdict(capsys, "4.1-prefill", lambda *a: masked(*a) * math.nan)[1]
 
 
 # 4.2, one pass
@@ -324,7 +340,7 @@ WRONG_STREAMS = {
     "a number where nothing is visible": (plain_zero, "return zeros of shape [dim]"),
     "two passes": (two_passes, "more than once"),
     "everything kept": (everything_kept, "all blocks are kept until the end"),
-    "not divided": (stream(divide=False), "some elements are wrong"),
+    "not divided": (stream(divide=False), "divide it by l"),
 }
 
 
@@ -335,6 +351,13 @@ def test_the_running_update_of_these_tests_is_right(capsys):
 @pytest.mark.parametrize("answer, sentence", WRONG_STREAMS.values(), ids=WRONG_STREAMS)
 def test_wrong_passes(capsys, answer, sentence):
     fails(capsys, "4.2-one-pass", answer, sentence)
+
+
+@pytest.mark.parametrize("slip", ["no rescaling", "the block is not rescaled", "O is not rescaled", "mean of softmaxes", "not divided"])
+def test_all_parts_blame_the_same_slip(capsys, slip):
+    answer, sentence = WRONG_STREAMS[slip]
+    printed = verdict(capsys, "4.2-one-pass", answer)[1]
+    assert printed.count(sentence) == printed.count("not yet") >= 2, printed
 
 
 def test_keeping_every_block_earns_nothing():
@@ -401,6 +424,7 @@ WRONG_MERGES = {
     "normalised": (lambda a, b: with_changes(a, b, normalise=True), "divide by l once, at the very end"),
     "no guard": (unguarded, "a state that has seen nothing"),
     "0 as a maximum": (lambda a, b: (by_state(a, b)[0].nan_to_num(neginf=0.0), *by_state(a, b)[1:]), "m must stay -inf"),
+    "no [:, None]": (lambda a, b: (a[0], a[1], a[2] * torch.exp(a[0] - b[0])), "shapes do not fit together"),
     "two of three": (lambda a, b: by_state(a, b)[:2], "too short"),
     "in place": (lambda a, b: by_state((a[0], a[1].mul_(2), a[2]), b), "changes its input"),
 }
@@ -415,6 +439,7 @@ def test_wrong_merges(capsys, answer, sentence):
 
 BUGS = {
     "of NumPy": {"A": [[0, 1], [np.int64(2)]], "B": [[np.float32(800)], [0]], "C": [(-800,)], "D": "RIGHT"},
+    "in lower case": {"a": [[0], [1]], "b": [[800], [0]], "c": [[-800]], "d": "right"},
     "short": {"A": [[0], [1]], "B": [[800], [0]], "C": [[-800]], "D": "right"},
     "long": {"A": [[1.0, 2.0], [0.5], [7.0, 7.0]], "B": [[5, 900], [3, 4], [1]], "C": [[-1000, -999], [-998.5]], "D": "Right"},
 }
@@ -435,6 +460,8 @@ WRONG_BUGS = {
     "no blocks": ({"A": [1, 2]}, "a list of one to eight blocks is expected"),
     "an infinity": ({"C": [[-math.inf]]}, "every score must be a finite number"),
     "a word": ({"A": "wrong"}, 'the word "right"'),
+    "a list": ([[[0], [1]], [[800], [0]], [[-800]], "right"], "a dict with the keys A, B, C, D is expected"),
+    "by number": ({1: [[0], [1]]}, "a dict with the keys A, B, C, D is expected"),
 }
 
 

@@ -405,6 +405,27 @@ def test_hints_name_what_to_look_at(capsys):
     assert "logical block · block size + offset" in said and "below 0, or not below len(ref_counts)" in said
 
 
+SPOKEN = [
+    ("5.2-owner", lambda s, t, b: wrong_entry._owner_without(beyond=1)(s, t, b), "position num_tokens itself is not stored"),
+    ("5.2-owner", lambda s, t, b: owner_by_listing(s, t, b) and ("B", 9),
+     "your function(8, {'A': ([5, 2], 7), 'B': ([3], 4)}, 4) should return ('A', 4)"),
+    ("5.2-stations", [*STATIONS[:3], *STATIONS[:2:-1]], "entry 3: the string is not the right one"),
+    ("5.2-damage", lambda *a: wrong_entry.damage(*a, size=lambda change: change.max()), "take abs before max"),
+    ("5.2-damage", lambda *a: wrong_entry.damage(*a, size=lambda change: -change.min()), "take abs before max"),
+    ("5.2-damage", lambda *a: wrong_entry.damage(*a, size=lambda change: change.abs().mean()), "the largest change is asked for"),
+    ("5.2-suspects", lambda t, r: [], "your function({'A': [0, 3], 'B': [0, 2]}, [2, 1, 1, 0]) should return [1, 3]"),
+    ("5.2-suspects", lambda t, r: [0], "your function({'A': [0, 1], 'B': [0, 2]}, [2, 1, 1, 0]) should return []"),
+    ("5.2-merge", lambda a, b: (*merging.merge(a, b)[:2], merging.merge(a, b)[2] / (merging.merge(a, b)[1] or 1)), "o stays unnormalised"),
+    ("5.2-break", (BLOCKS[0][::-1], *BLOCKS[1:]), "the first version still gives the right output"),
+]
+
+
+@pytest.mark.parametrize(("name", "answer", "words"), SPOKEN)
+def test_what_is_said(name, answer, words, capsys):
+    check(name, answer)
+    assert words in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_wrong_versions_are_right_on_an_easy_input(version):
     easy = [([0.0, 1.0], [1.0, 2.0]), ([0.0, 1.0], [3.0, 4.0])]

@@ -71,8 +71,8 @@ def _breaks(number, version, hint):
 
 BREAK = Exercise("5.2-break", "inputs that break three wrong versions", tuple(
     _breaks(number, version, hint) for number, (version, hint) in enumerate(zip(VERSIONS, (
-        "it still gives the right output; which block's sums are never multiplied by a factor, and when is that factor not 1?",
-        "it still gives the right output; give the blocks different shares of the total weight, and different values",
-        "it still gives the right output; how low must the visible scores be for -10000 to matter?",
+        "the first version still gives the right output; which block's sums are never multiplied by a factor, and when is it not 1?",
+        "the second version still gives the right output; give the blocks different shares of the total weight, and different values",
+        "the third version still gives the right output; how low must the visible scores be for -10000 to matter?",
     ), strict=True))
 ))

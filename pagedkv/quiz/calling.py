@@ -6,6 +6,7 @@
 import copy
 import dis
 import inspect
+import re
 import signal
 import threading
 import types
@@ -95,6 +96,11 @@ def _argument_name(function, i: int) -> str:
         return f"number {i + 1}"
 
 
+SHAPES = re.compile("broadcast|sizes? .*must match|size mismatch|inconsistent tensor size|"
+                    "shapes cannot be multiplied|not aligned|core dimension", re.IGNORECASE)
+"""How PyTorch and NumPy say that shapes do not fit together."""
+
+
 def _what_was_raised(error: BaseException, function) -> str:
     """The exception's type, its line in the learner's cell, and its message where that holds no number of a hidden case."""
     filename = getattr(getattr(function, "__code__", None), "co_filename", None)
@@ -105,6 +111,8 @@ def _what_was_raised(error: BaseException, function) -> str:
         frame = frame.tb_next
     message = str(error)
     said = f" ({message})" if message and "\n" not in message and not any(c.isdigit() for c in message) else ""
+    if not said and isinstance(error, (RuntimeError, ValueError)) and SHAPES.search(message):
+        said = " (shapes do not fit together)"
     return f"your function raises {type(error).__name__}{line}{said}"
 
 

@@ -56,10 +56,10 @@ _WORDS = (
 )
 
 
-def alike(expected, got) -> bool:
+def alike(expected, got, rtol: float = EXACT) -> bool:
     """Whether `same` finds nothing wrong."""
     try:
-        same(expected, got)
+        same(expected, got, rtol)
     except Wrong:
         return False
     return True
@@ -130,8 +130,12 @@ def _same_sequence(expected, got, rtol: float) -> None:
         for x in got:
             _of_kind(0.0, x, Real)
         return _same_array(np.array(expected), np.array(got, dtype=float), rtol)
-    for right, mine in zip(expected, got, strict=True):
-        same(right, mine, rtol)
+    for i, (right, mine) in enumerate(zip(expected, got, strict=True)):
+        try:
+            same(right, mine, rtol)
+        except Wrong as wrong:
+            is_number = str(wrong).startswith("the number")     # most are ids, of which "too small" would say nothing
+            raise Wrong(f"entry {i} is not the right one" if is_number else f"entry {i}: {wrong}") from None
 
 
 def _unpacked(expected, got):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from pagedkv.quiz.calling import NotAttempted, call, freeze, is_stub
-from pagedkv.quiz.compare import EXACT, Wrong, kind, same
+from pagedkv.quiz.compare import EXACT, Wrong, alike, kind, same
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ def equals(title: str, expected, *, rtol: float = 5e-3, mistakes: Iterable[tuple
             same(right, answer, rtol)
         except Wrong:
             for wrong, sentence in mistakes:
-                if _matches(wrong, answer, rtol):
+                if alike(wrong, answer, rtol):
                     raise Wrong(sentence) from None
             raise
 
@@ -152,11 +152,3 @@ def _quoted(function, reference, case) -> str:
         return ""
     name = getattr(function, "__name__", "")
     return f": {name if name.isidentifier() else 'your function'}({inputs}) should return {right}"
-
-
-def _matches(expected, answer, rtol) -> bool:
-    try:
-        same(expected, answer, rtol)
-    except Wrong:
-        return False
-    return True

@@ -61,6 +61,7 @@ def _config_mistakes(*without):
         "kv": (lambda c: kv_bytes_per_token(c, factor=1), "half of it is missing: K and V are both kept"),
         "layers": (lambda c: kv_bytes_per_token(c, layers=False), "this is one layer; every layer keeps K and V of its own"),
         "dtype": (lambda c: kv_bytes_per_token(c, dtype_bytes=1), "this counts numbers; each takes the bytes of its dtype"),
+        "two": (lambda c: kv_bytes_per_token(c, dtype_bytes=2), "the bytes of a number depend on the dtype: 4 in float32"),
         "heads": (lambda c: kv_bytes_per_token(c, heads="num_attention_heads"), "only KV heads are kept; query heads share them"),
         "dim": (lambda c: kv_bytes_per_token(c, own_head_dim=False), "where the configuration states head_dim, that is what counts"),
         "both": (
@@ -75,7 +76,7 @@ def _configs(*names, states=()):
     """The examples called `names`, then drawn ones that state the keys in `states` as well."""
 
     def draw(random):
-        yield from ((CONFIGS[name],) for name in names)
+        yield from ((CONFIGS[name] | stated,) for name in names for stated in ({}, dict(num_hidden_layers=12, dtype="float32")))
         for _ in range(4):
             heads, dtype = random.choice((8, 12, 24, 48)), random.choice(tuple(BYTES))
             layers, hidden_size = random.randrange(6, 90), heads * random.choice((64, 80, 96))

@@ -25,6 +25,7 @@ FILL = Exercise("2.2-fill", "a reservation over its life", (
         (lambda p, o, a: (p + o) / a, "that is the fill in the last step; the mean over all steps is asked for"),
         (lambda p, o, a: o / 2 / a, "the prompt's tokens are there from the first step on"),
         (lambda p, o, a: (p + (o + 1) / 2) / a, "step 0, in which only the prompt is stored, counts too: there are output + 1 steps"),
+        (lambda p, o, a: (p + (o - 1) / 2) / a, "the last step, in which all of the output is stored, counts too: output + 1 steps"),
         (lambda p, o, a: (p + o / 2) / (p + o), "the whole reservation counts, not only the part that is used in the end"),
         (lambda p, o, a: p + o / 2, "a share of the reservation is asked for, between 0 and 1, not a number of slots"),
     ), of=0),
@@ -33,6 +34,7 @@ FILL = Exercise("2.2-fill", "a reservation over its life", (
         (lambda p, o, a: (a - p - o) / a, "these are the slots that are never used: internal"),
         (lambda p, o, a: o / a, "that is the first step; the reserved part shrinks by one slot in each step"),
         (lambda p, o, a: (o - 1) / 2 / a, "step 0, in which all of the output is still to come, counts too: there are output + 1 steps"),
+        (lambda p, o, a: (o + 1) / 2 / a, "the last step, in which nothing is reserved any more, counts too: output + 1 steps"),
     ), of=1),
 ))
 
@@ -61,6 +63,11 @@ def _first_fit(holes, n):
 def _worst_fit(holes, n):
     fitting = [(-size, start) for start, size in holes if size >= n]
     return min(fitting)[1] if fitting else None
+
+
+def _highest_best_fit(holes, n):
+    fitting = [(size, -start) for start, size in holes if size >= n]
+    return -min(fitting)[1] if fitting else None
 
 
 def _place_in_list(holes, n):
@@ -115,6 +122,7 @@ HOLES = Exercise("2.2-holes", "best fit, and holes that merge", (
         (_worst_fit, "that is the largest hole; best fit takes the smallest that is large enough"),
         (lambda holes, n: best_fit(holes, n + 1), "a hole of exactly n slots fits too"),
         (lambda holes, n: best_fit(holes, 1), "the hole has to have at least n slots"),
+        (_highest_best_fit, "of several smallest holes, take the lowest"),
         (_place_in_list, "return the hole's first slot, not its place in the list"),
     ), of=0),
     calls("a span comes back", give_back, _free_cases, mistakes=(

@@ -42,7 +42,7 @@ def _append_part(title, cases):
         for wrong, sentence in APPEND_MISTAKES:
             if _behaves_like(wrong, cases, seen):
                 raise Wrong(sentence)
-        for (result, blocks, free_blocks), (my_result, my_blocks, my_free) in zip(right, seen, strict=True):
+        for case, (result, blocks, free_blocks), (my_result, my_blocks, my_free) in zip(cases, right, seen, strict=True):
             if my_result is None:
                 raise Wrong("it returns nothing; the slots of the new tokens are expected")
             raises, i_raise = isinstance(result, dict), isinstance(my_result, dict)
@@ -52,6 +52,8 @@ def _append_part(title, cases):
                 raise Wrong("it raises OutOfBlocks although the tokens fit")
             if raises and not alike((blocks, free_blocks), (my_blocks, my_free)):
                 raise Wrong("when the blocks do not suffice, nothing may be taken: count first, then take")
+            if my_blocks == case[0] != blocks:
+                raise Wrong("the table is as before: append to it in place")
             if sorted(my_blocks + my_free) != sorted(blocks + free_blocks):
                 raise Wrong("after it some block is in the table and free at once, or in neither")
             if len(my_blocks) != len(blocks):

@@ -3,7 +3,7 @@
 import copy
 import random
 
-from pagedkv.quiz.compare import Wrong, alike
+from pagedkv.quiz.compare import Wrong, alike, same
 from pagedkv.quiz.exercise import Exercise, Part, call, calls, equals
 
 # copy-on-write
@@ -40,14 +40,31 @@ def _cow_part(title, cases):
         for wrong, sentence in COW_MISTAKES:
             if alike([_observe(wrong, case) for case in cases], seen):
                 raise Wrong(sentence)
-        for (result, *state), (my_result, *my_state) in zip(right, seen, strict=True):
-            for name, a, b in zip(("the table has", "the reference counts have", "the free blocks have"), state, my_state, strict=True):
+        for case, (result, *state), (my_result, *my_state) in zip(cases, right, seen, strict=True):
+            blocks, num_tokens, *_, size = case
+            if blocks and result[1] is None and _is_pair(my_result) and _is_pair(my_result[1]):
+                raise Wrong("a block with one owner is written in place, without a copy" if num_tokens % size else
+                            "a full block is not written again, so it stays shared: only take a new one")
+            if blocks != state[0] == my_state[0] and my_state[1][state[0][-1]] == 0:
+                raise Wrong("the new block has an owner, this table: its count is 1")
+            lists = zip(("table is", "reference counts are", "free blocks are"), (case[0], *case[2:4]), state, my_state, strict=True)
+            for are, before, a, b in lists:
                 if not alike(a, b):
-                    raise Wrong(f"{name} other content than it should afterwards")
-            if not alike(result, my_result):
-                raise Wrong("the lists are right, but the result is not (slot, copy), where copy is (source, destination) or None")
+                    said = "as before; the lists are changed in place" if alike(before, b) else "not what is expected afterwards"
+                    raise Wrong(f"the {are} {said}")
+            if not _is_pair(my_result):
+                raise Wrong("the result is not (slot, copy), where copy is (source, destination) or None")
+            for name, a, b in zip(("slot", "copy"), result, my_result, strict=True):
+                try:
+                    same(a, b)
+                except Wrong as wrong:
+                    raise Wrong(f"of the result, the {name} is wrong: {wrong}") from None
 
     return Part(title, test)
+
+
+def _is_pair(value) -> bool:
+    return isinstance(value, (tuple, list)) and len(value) == 2
 
 
 def _in_place(blocks, num_tokens, refs, free_blocks, block_size):
@@ -61,13 +78,6 @@ def _keeps_the_old_reference(blocks, num_tokens, refs, free_blocks, block_size):
     slot, pair = append_one(blocks, num_tokens, refs, free_blocks, block_size)
     if pair:
         refs[old] += 1
-    return slot, pair
-
-
-def _no_reference_for_the_new(blocks, num_tokens, refs, free_blocks, block_size):
-    slot, pair = append_one(blocks, num_tokens, refs, free_blocks, block_size)
-    if pair:
-        refs[pair[1]] = 0
     return slot, pair
 
 
@@ -86,32 +96,12 @@ def _old_slot(blocks, num_tokens, refs, free_blocks, block_size):
     return (old * block_size + num_tokens % block_size if pair else slot), pair
 
 
-def _always_copies(blocks, num_tokens, refs, free_blocks, block_size):
-    if num_tokens % block_size and refs[blocks[-1]] == 1:
-        pair = (blocks[-1], free_blocks.pop())
-        refs[pair[0]], refs[pair[1]], blocks[-1] = 0, 1, pair[1]
-        return blocks[-1] * block_size + num_tokens % block_size, pair
-    return append_one(blocks, num_tokens, refs, free_blocks, block_size)
-
-
-def _copies_full_blocks(blocks, num_tokens, refs, free_blocks, block_size):
-    if blocks and num_tokens % block_size == 0 and refs[blocks[-1]] > 1:
-        source, pair = blocks[-1], (blocks[-1], free_blocks.pop())
-        refs[source] -= 1
-        refs[pair[1]], blocks[-1] = 1, pair[1]
-        return append_one(blocks, num_tokens, refs, free_blocks, block_size)[0], pair
-    return append_one(blocks, num_tokens, refs, free_blocks, block_size)
-
-
 COW_MISTAKES = [
     (_in_place, "the shared block is written in place: the other owner would read this token as its own"),
     (_keeps_the_old_reference, "the old block keeps the reference of this table, which no longer names it: it will never be free again"),
-    (_no_reference_for_the_new, "the new block has an owner, this table: its count is 1"),
     (_backwards, "the pair is (source, destination): from the old block to the new one"),
     (_no_copy, "the tokens before this one must be copied into the new block: return the pair"),
     (_old_slot, "the slot is in the old block; the token goes into the copy"),
-    (_always_copies, "a block with one owner is written in place, without a copy"),
-    (_copies_full_blocks, "a full block is not written again, so it stays shared: only take a new one"),
 ]
 
 
@@ -213,6 +203,7 @@ SHARING_MISTAKES = [
     (lambda p, g, n, b: p // b + n * -(-g // b), "the tokens that the prompt leaves in its last block are in every sample's copy too"),
     (lambda p, g, n, b: -(-p // b) + n * -(-g // b), "new tokens go into the room of the last block first, not into a block of their own"),
     (lambda p, g, n, b: n * (-(-(p + g) // b) - p // b), "the shared blocks are in use too, once"),
+    (lambda p, g, n, b: blocks_with_sharing(p, g - 1, n, b), "all `generated` tokens are stored here, the last one too"),
     (lambda p, g, n, b: p // b + n * ((p + g) // b - p // b), "each sample's last, partly filled block is missing: round up"),
 ]
 

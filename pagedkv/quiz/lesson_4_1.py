@@ -102,9 +102,11 @@ def _blocks_of_16(q, k, v, table, seq_len):
     return decode(q, k, v, table, sum(min(BLOCK, seq_len - first) for first in range(0, seq_len, 16)))
 
 
+NOT_BY_8 = "the scores are divided by 8; head_dim is 8 here, not 64, so divide by the square root of 8"
 DECODE_MISTAKES = (
     (_wrong_table, "the logical block number is used as the physical one; look it up in block_table"),
     (lambda *a: prefill(a[0][None], *a[1:], scale=1.0)[0], "the scores are not divided by the square root of head_dim"),
+    (lambda *a: prefill(a[0][None], *a[1:], scale=1 / 8)[0], NOT_BY_8),
     (_mean_of_blocks, "each block has a softmax of its own, and their mean is taken; all scores must share one denominator"),
     (_sum_of_blocks, "each block has a softmax of its own, and these are added; all scores must share one denominator"),
     (lambda q, k, v, t, n: prefill(q[None], k, v, t, n, shift=-1)[0], "the last token is left out; it sees itself"),
@@ -122,14 +124,35 @@ def _tensors(title, reference, cases, mistakes=()):
         try:
             judge.test(function)
         except Wrong as wrong:
-            if "not finite" in str(wrong):
-                raise Wrong("NaN of an unused slot reaches the output: a weight of 0 does not help, since 0 · NaN is NaN") from None
+            if "some elements" in str(wrong):
+                raise Wrong(_about_elements(judge, function, str(wrong), [sentence for _, sentence in mistakes])) from None
             if "IndexError" in str(wrong):
                 raise Wrong("an entry of block_table past the last block in use is looked up, or a slot that a block lacks; "
                             "blocks have k_cache.shape[1] slots here") from None
             raise
 
     return Part(title, test)
+
+
+def _about_elements(judge, function, said, sentences) -> str:
+    """A softmax over nothing is NaN where the references have 0; NaN of unused slots goes when these are cleared."""
+    with_zeros = _said(judge, lambda *inputs: function(*inputs).nan_to_num())
+    if with_zeros in sentences:
+        return with_zeros
+    if "not finite" not in said:
+        return said
+    if "not finite" in _said(judge, lambda q, k, v, *rest: function(q, k.nan_to_num(), v.nan_to_num(), *rest)):
+        return "some elements are NaN or infinite; is there a softmax over nothing?"
+    return "NaN of an unused slot reaches the output: a weight of 0 does not help, since 0 · NaN is NaN"
+
+
+def _said(judge, function) -> str:
+    """The sentence about `function`, empty where it passes."""
+    try:
+        judge.test(function)
+    except Wrong as wrong:
+        return str(wrong)
+    return ""
 
 
 DECODE = Exercise("4.1-decode", "the block loop", (
@@ -144,6 +167,7 @@ PREFILL_MISTAKES = (
     (lambda q, k, v, t, n: prefill(q, k, v, t, n, shift=len(q) - n), "query i is at position seq_len - len(q) + i, not at i"),
     (lambda *a: prefill(*a, strict=1), "each query sees its own token too"),
     (lambda *a: prefill(*a, scale=1.0), "the scores are not divided by the square root of head_dim"),
+    (lambda *a: prefill(*a, scale=1 / 8), NOT_BY_8),
     (lambda *a: prefill(*a, shift=1), "each query sees one token too many"),
 )
 

@@ -82,7 +82,14 @@ def merge_outputs(a, b):
     return max(a[0], b[0]), a[1] + b[1], (a[2] / a[1] + b[2] / b[1]) / 2
 
 
+def merge_and_normalise(a, b):
+    m, l, o = merge(a, b)  # noqa: E741
+    return m, l, o / (l or 1.0)
+
+
+NORMALISED = merge_and_normalise, "o stays unnormalised in a merge; divide by l once, at the very end"
 MERGE_MISTAKES = (
+    NORMALISED,
     (merge_with((False, False), (False, False)), "nothing comes to the new base: multiply each part's l and o by e^(its m - m_new)"),
     (merge_with(o_factors=(False, False)), "l comes to the new base, o does not; they share one base"),
     (merge_with(l_factors=(False, False)), "o comes to the new base, l does not; they share one base"),
@@ -111,7 +118,7 @@ NOTHING = state([], np.zeros((0, 3)))
 MERGE = Exercise("5.2-merge", "the merge, in code", (
     calls("two blocks", merge, _draw_states, mistakes=MERGE_MISTAKES, points=2),
     calls("nothing seen yet", merge, lambda rng: [(NOTHING, _drawn_state(rng)), (_drawn_state(rng), NOTHING), (NOTHING, NOTHING)],
-          mistakes=((lambda a, b: merge(a, b) if a[0] > -INF else a, "the first block has to arrive in an empty state"),)),
+          mistakes=(NORMALISED, (lambda a, b: merge(a, b) if a[0] > -INF else a, "the first block has to arrive in an empty state"))),
     calls("scores of ±60000", merge, lambda rng: _draw_states(rng, 59990, 60000) + _draw_states(rng, -60000, -59990) + _draw_extremes(rng),
           mistakes=MERGE_MISTAKES),
 ))

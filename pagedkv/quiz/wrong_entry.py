@@ -1,5 +1,6 @@
 """Exercises of the second question of lesson 5.2: block, slot and block table, and what one wrong entry does."""
 
+import math
 from collections import Counter
 
 from pagedkv.quiz.calling import NotAttempted
@@ -47,13 +48,15 @@ def owner(slot, tables, block_size):
     return None
 
 
-def _owner_without(length=True, table=True):
+def _owner_without(beyond=0, table=True):
+    """The owner, if positions up to `beyond` past the end counted too, or without looking into the table."""
+
     def wrong(slot, tables, block_size):
         for name, (blocks, num_tokens) in tables.items():
             if slot // block_size in blocks:
                 logical = blocks.index(slot // block_size) if table else slot // block_size
                 position = logical * block_size + slot % block_size
-                if position < num_tokens or not length:
+                if position < num_tokens + beyond:
                     return name, position
         return None
 
@@ -66,6 +69,7 @@ def _slot_for_position(slot, tables, block_size):
 
 
 def _draw_owners(rng):
+    yield from ((slot, {"A": ([5, 2], 7), "B": ([3], 4)}, 4) for slot in (8, 11, 15, 16, 22))
     for size in (2, 4, 8):
         blocks = rng.sample(range(2, 12), 7)
         tables = {"A": (blocks[:3], 3 * size - 1), "B": (blocks[3:5], 2 * size), "C": (blocks[5:6], 1)}
@@ -76,10 +80,11 @@ def _draw_owners(rng):
 ROLES_BY_WORD = Exercise("5.2-roles", "who does what", tuple(map(_role, ROLES)))
 ROLES_BY_CODE = Exercise("5.2-owner", "from a slot back to its token", (
     calls("the owner of every slot of a pool", owner, _draw_owners, points=2, mistakes=(
-        (_owner_without(length=False), "a slot of the last block behind num_tokens holds no token yet"),
+        (_owner_without(beyond=1), "positions count from 0, so position num_tokens itself is not stored yet"),
+        (_owner_without(beyond=math.inf), "a slot of the last block behind num_tokens holds no token yet"),
         (_owner_without(table=False), "the physical block's number is no position in the sequence; where in the table does it stand?"),
         (_slot_for_position, "this is the slot; the position is logical block · block size + offset"),
-        (_owner_without(length=False, table=False), "this is the slot; the position is logical block · block size + offset"),
+        (_owner_without(beyond=math.inf, table=False), "this is the slot; the position is logical block · block size + offset"),
         (lambda s, t, b: (owner(s, t, b) or (None,))[0], "the position is asked for too"),
     )),
 ))
@@ -94,18 +99,12 @@ ORDER = Exercise("5.2-stations", "from token to address", (
 # One wrong entry
 
 
-def damage(attend, tables, name, logical_block, wrong_block):
+def damage(attend, tables, name, logical_block, wrong_block, size=lambda change: change.abs().max()):
     before = attend(tables)
     changed = {**tables, name: list(tables[name])}
     changed[name][logical_block] = wrong_block
     after = attend(changed)
-    return {request: (after[request] - before[request]).abs().max().item() for request in tables}
-
-
-def _mean_damage(attend, tables, name, logical_block, wrong_block):
-    before = attend(tables)
-    after = attend({**tables, name: [*tables[name][:logical_block], wrong_block, *tables[name][logical_block + 1 :]]})
-    return {request: (after[request] - before[request]).abs().mean().item() for request in tables}
+    return {request: size(after[request] - before[request]).item() for request in tables}
 
 
 def _draw_damage(rng):
@@ -122,9 +121,13 @@ def _draw_damage(rng):
             yield attend, {"A": blocks[:3], "B": blocks[3:5], "C": blocks[5:6]}, "A", logical_block, wrong_block
 
 
+NO_SIGN = "an output may move up or down: take abs before max"
+
 DAMAGE = Exercise("5.2-damage", "how far outputs move", (
     calls("one wrong entry", damage, _draw_damage, points=2, mistakes=(
-        (_mean_damage, "the largest change is asked for, not the mean"),
+        (lambda *a: damage(*a, size=lambda change: change.abs().mean()), "the largest change is asked for, not the mean"),
+        (lambda *a: damage(*a, size=lambda change: change.max()), NO_SIGN),
+        (lambda *a: damage(*a, size=lambda change: -change.min()), NO_SIGN),
         (lambda a, t, n, i, w: {n: damage(a, t, n, i, w)[n]}, "every request is asked for, those that do not change too"),
     )),
 ))
@@ -181,6 +184,10 @@ def _suspects_in_tables(tables, ref_counts):
     return [block for block in suspects(tables, ref_counts) if block in held]
 
 
+IN_ORDER = {"A": [0, 1], "B": [0, 2]}, [2, 1, 1, 0]
+WRONG_ENTRIES = [({"A": [0, block], "B": [0, 2]}, IN_ORDER[1]) for block in (3, 2, 4, -1)]
+
+
 def _draw_suspects(rng):
     for _ in range(3):
         blocks = rng.sample(range(12), 12)
@@ -195,8 +202,9 @@ def _draw_suspects(rng):
 NO_BLOCK = "an entry that names no block (below 0, or not below len(ref_counts)) is a suspect too"
 
 FIND = Exercise("5.2-suspects", "what an engine can check", (
-    calls("tables in order, shared blocks included", suspects, lambda rng: [c for i, c in enumerate(_draw_suspects(rng)) if i % 7 == 0]),
-    calls("a wrong entry", suspects, _draw_suspects, points=2, mistakes=(
+    calls("tables in order, shared blocks included", suspects,
+          lambda rng: [IN_ORDER, *(c for i, c in enumerate(_draw_suspects(rng)) if i % 7 == 0)]),
+    calls("a wrong entry", suspects, lambda rng: [*WRONG_ENTRIES, *_draw_suspects(rng)], points=2, mistakes=(
         (_suspects_without_counts, "a shared block stands in several tables by right; its reference count says in how many"),
         (_suspects_without(below_0=True, past_the_end=True), NO_BLOCK),
         (_suspects_without(below_0=True, past_the_end=False), NO_BLOCK),
