@@ -16,7 +16,7 @@ ROWS = (
     )),
     ("algorithm", (
         ("4.1", "Reading by block", "look up one block at a time;", "mask the last one"),
-        ("4.2", "Online softmax", "m, l and o make one pass", "over the tiles exact"),
+        ("4.2", "Online softmax", "m, l and O make one pass", "over the tiles exact"),
         ("4.3", "The Triton kernel", "bytes first: tiles, groups,", "split-KV"),
     )),
 )
