@@ -4,6 +4,7 @@ import ast
 import re
 
 import pytest
+from test_quiz_lesson_3 import LeakyPool
 
 from pagedkv.quiz import lesson_2_1, wrong_entry
 from pagedkv.quiz.check import check
@@ -38,27 +39,6 @@ def test_a_part_that_counts_only_with_another_names_one(exercise):
     titles = [part.title for part in exercise.parts]
     assert len(set(titles)) == len(titles)
     assert {*exercise.only_with, *exercise.only_with.values()} <= {*titles}
-
-
-class LeakyPool:
-    def __init__(self, num_blocks):
-        self.free_blocks, self.refs = list(range(num_blocks)), [0] * num_blocks
-
-    def allocate(self, n):
-        blocks = [self.free_blocks.pop() for _ in range(n)]
-        self.share(blocks)
-        return blocks
-
-    def share(self, blocks):
-        for block in blocks:
-            self.refs[block] += 1
-
-    def free(self, blocks):
-        shared = any(self.refs[block] > 1 for block in blocks)
-        for block in blocks:
-            self.refs[block] -= 1
-        if not shared:
-            self.free_blocks += blocks
 
 
 def test_mending_nothing_earns_nothing(capsys):
