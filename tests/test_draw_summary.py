@@ -67,7 +67,7 @@ def test_the_factor_between_two_blocks_is_how_much_l_and_o_shrink():
     seen = texts(canvas)
     assert "After block 2 m is 3.00, l 1.20" in alt
     assert seen[f"× {e**-2:.2f}"] == 1 and seen["–"] == 1
-    assert seen["logical 1 → block 2"] == 1 and seen["|o| / l = 1.25"] == 1
+    assert seen["logical 1 → block 2"] == 1 and seen["|O| / l = 1.25"] == 1
 
 
 def test_every_lesson_is_on_the_map():
