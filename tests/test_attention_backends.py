@@ -36,6 +36,14 @@ def python(code, **environment):
     return result.stdout.strip()
 
 
+@pytest.fixture(scope="module")
+def interpreter():
+    """Triton 3.6's, for one, does not run with NumPy 2.5. Lesson 1 tells a learner; here it leaves nothing to test."""
+    variables = os.environ | {"TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}
+    if subprocess.run([sys.executable, "-m", "pagedkv.tiny_kernel", "cpu"], env=variables, capture_output=True).returncode:
+        pytest.skip("Triton's interpreter does not work with this NumPy")
+
+
 def test_auto_is_torch_on_a_cpu_and_imports_no_triton():
     assert eager.pick("auto", torch.ones(1), torch.ones(1)) is batched
     assert python(
@@ -44,7 +52,7 @@ def test_auto_is_torch_on_a_cpu_and_imports_no_triton():
 
 
 @needs_triton
-def test_the_interpreter_may_be_chosen_after_pagedkv_was_imported():
+def test_the_interpreter_may_be_chosen_after_pagedkv_was_imported(interpreter):
     assert python("import pagedkv, os\nos.environ['TRITON_INTERPRET'] = '1'\n" + CALL + "print(call('triton').mean().item())") == "1.0"
     assert python(CALL + "print(call('triton').mean().item())") == "1.0"
 
@@ -73,7 +81,7 @@ def test_compiled_kernels_refuse_cpu_tensors_in_one_line(before):
 
 @needs_triton
 @pytest.mark.parametrize("after", ["", "import os; os.environ['TRITON_INTERPRET'] = '1'"], ids=["never", "too late"])
-def test_a_triton_that_was_imported_to_compile_cannot_interpret(after):
+def test_a_triton_that_was_imported_to_compile_cannot_interpret(after, interpreter):
     """Its own functions, such as tl.zeros, are decorated when it is imported."""
     assert python(f"import triton.language\n{after}\n" + REFUSED) == INTERPRETER_ONLY
     assert python("import triton.language\n" + CALL + "print(call('triton').mean().item())", TRITON_INTERPRET="1") == "1.0"
