@@ -90,6 +90,15 @@ def no_sequence_and_no_token(attend, write, device):
     assert attend(ones(device, 0, 2, 16), k, v, *none, query_start_loc=ints([0], device)).shape == (0, 2, 16)
     write(ones(device, 0, 1, 16), ones(device, 0, 1, 16), k, v, torch.zeros(0, dtype=torch.int64, device=device))
     assert (k == 1000).all()
+    write(ones(device, 2, 1, 16), ones(device, 2, 1, 16), k[:0], v[:0], torch.full((2,), -1, device=device))
+
+
+@case
+def a_sequence_without_a_query_may_have_a_stale_table(attend, write, device):
+    k, v = mean_caches([([0, 1], range(7))], 4, 2, device)
+    tables, lens = ints([[0, 1], [-1, 99]], device), ints([7, 8], device)
+    close(attend(ones(device, 7, 1, 16), k, v, tables, lens, query_start_loc=ints([0, 7, 7], device)), [p / 2 for p in range(7)])
+    close(attend(ones(device, 2, 1, 16), k, v, tables[:1], lens[:1], query_start_loc=ints([0, 2], device)), [2.5, 3.0])
 
 
 @case

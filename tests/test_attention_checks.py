@@ -61,6 +61,7 @@ BAD = [
     (dict(softcap=-(10**400)), ValueError, "softcap must be a finite number above 0, not -1000000"),
     (dict(scale="1"), TypeError, "scale must be a finite number, not '1'"),
     (dict(k_scale=2.0), ValueError, "k_scale is for caches of float8_e4m3fn, not of float32; leave it out"),
+    (dict(out=torch.ones(1, 4, 16).expand(2, 4, 16)), ValueError, "out must have a place for each number, not strides [0, 16, 1]"),
     (dict(out=torch.ones(2, 4, 24)), ValueError, "out must have q's shape [2, 4, 16], not [2, 4, 24]"),
     (dict(out=torch.ones(2, 4, 16).half()), TypeError, "out must be of float32, not float16"),
     (dict(backend="cuda"), ValueError, "backend must be one of 'auto', 'torch', 'triton', not 'cuda'"),

@@ -45,6 +45,14 @@ def test_a_gpu_without_fp8_instructions_gets_the_torch_backend_or_a_clear_refusa
     eager.converts_fp8.cache_clear()
 
 
+def test_a_gpu_of_another_maker_gets_the_torch_backend_or_a_clear_refusal(monkeypatch):
+    monkeypatch.setattr(torch.version, "hip", "6.4")
+    q, cache = SimpleNamespace(is_cuda=True, is_cpu=False, dtype=torch.bfloat16, device="cuda:0"), SimpleNamespace(dtype=torch.bfloat16)
+    assert eager.pick("auto", q, cache) is batched
+    with pytest.raises(RuntimeError, match="backend 'triton' is written for NVIDIA GPUs"):
+        eager.pick("triton", q, cache)
+
+
 def test_more_programs_than_a_grid_takes_are_refused_in_a_sentence():
     zeros = partial(torch.zeros, device="cpu" if INTERPRETED else "cuda")
     cache, q = zeros(1, 16, 1, 16), zeros(65_536, 128, 16)

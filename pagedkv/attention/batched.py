@@ -157,7 +157,7 @@ def write(k, v, k_cache, v_cache, slot_mapping, *, k_scale, v_scale):
 
     A padding row becomes a second copy of a real one, so that the host never counts rows, which would wait for a GPU.
     """
-    if len(slot_mapping) == 0:
+    if len(slot_mapping) == 0 or len(k_cache) == 0:
         return
     source = torch.where(slot_mapping >= 0, torch.arange(len(slot_mapping), device=k.device), slot_mapping.argmax())
     slots = slot_mapping[source]

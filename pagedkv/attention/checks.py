@@ -52,6 +52,8 @@ def shapes_attention(q, k_cache, v_cache, block_tables, seq_lens, query_start_lo
         _tensor("out", out, 3, "[num_tokens, num_q_heads, head_dim]", (dtype,), device)
         if out.shape != q.shape:
             raise ValueError(f"out must have q's shape {list(q.shape)}, not {list(out.shape)}")
+        if any(size > 1 and stride == 0 for size, stride in zip(out.shape, out.stride(), strict=True)):
+            raise ValueError(f"out must have a place for each number, not strides {list(out.stride())}")
 
 
 def options_attention(cache_dtype, max_seq_len, scale, window, softcap, k_scale, v_scale):
@@ -87,7 +89,8 @@ def values_attention(q, k_cache, block_tables, seq_lens, query_start_loc, max_se
         raise ValueError(f"max_seq_len must be at least the longest of seq_lens, {int(lengths.max())}, not {max_seq_len}")
     oldest = lengths * 0 if window is None else (lengths - num_queries - window + 1).clamp(min=0)  # position of the first key used
     block = torch.arange(block_tables.shape[1], device=q.device)
-    used = (block >= oldest[:, None] // block_size) & (block * block_size < lengths[:, None])
+    needed = lengths * (num_queries > 0)  # nothing is read for a sequence without a query
+    used = (block >= oldest[:, None] // block_size) & (block * block_size < needed[:, None])
     wrong = (used & ((block_tables < 0) | (block_tables >= num_blocks))).nonzero()
     if len(wrong):
         row, column = wrong[0].tolist()

@@ -54,7 +54,8 @@ def pick(backend, x, k_cache):
     """Return the backend that runs for `x`: "auto" is Triton's compiled kernels on a GPU, PyTorch everywhere else."""
     lacks_fp8 = k_cache.dtype == checks.FP8 and x.is_cuda and not converts_fp8(x.device)
     if backend == "auto":
-        compiled = x.is_cuda and x.dtype != torch.float64 and not lacks_fp8 and find_triton() and not triton().interpreted
+        fit = x.is_cuda and not torch.version.hip and x.dtype != torch.float64 and not lacks_fp8
+        compiled = fit and find_triton() and not triton().interpreted
         return triton() if compiled else batched
     if one_of("backend", backend, BACKENDS) == "torch":
         return batched
@@ -62,6 +63,8 @@ def pick(backend, x, k_cache):
         raise TypeError("backend 'triton' takes float16, bfloat16 and float32, not float64; backend='torch' does")
     if lacks_fp8:
         raise TypeError("backend 'triton' takes FP8 caches on GPUs of compute capability 8.9 and above; backend='torch' takes them on all")
+    if torch.version.hip:
+        raise RuntimeError("backend 'triton' is written for NVIDIA GPUs; backend='torch' runs on AMD's")
     if not find_triton():
         raise ImportError(
             "backend 'triton' needs Triton, which is not installed here (pip install triton; Linux only); backend='torch' needs nothing"

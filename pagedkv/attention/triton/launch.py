@@ -67,7 +67,10 @@ def prefill_launch(lanes: int, dtype_bytes: int) -> PrefillLaunch:
 
 
 def compute_dtype(q, cache):
-    """What the kernels multiply in: q's dtype, or float16 for FP8 caches: it holds their numbers, and more of a weight than bfloat16."""
+    """What the kernels multiply in: q's dtype, or float16 for FP8 caches: it holds their numbers, and more of a weight than bfloat16.
+
+    It ends at 65,504, which a bfloat16 q must not exceed there.
+    """
     if INTERPRETED:
         return tl.float32  # the interpreter keeps bfloat16 as raw bits
     return tl.float16 if cache.element_size() == 1 and q.dtype == torch.bfloat16 else DTYPES[q.dtype]
