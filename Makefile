@@ -17,7 +17,7 @@ notebooks: .venv/ready          ## execute every notebook in place and derive th
 	$(BIN)/python -m pagedkv.quiz.editions
 
 pages: .venv/ready              ## write every notebook as a page for a browser, to html/
-	$(BIN)/jupyter nbconvert --to html --template pages --TemplateExporter.extra_template_basedirs=. --output-dir html notebooks/*.ipynb
+	$(BIN)/jupyter nbconvert --to html --template pages --TemplateExporter.extra_template_basedirs=pagedkv/draw --output-dir html notebooks/*.ipynb
 
 figures: .venv/ready            ## redraw figures/
 	$(BIN)/python -m pagedkv.draw

@@ -11,7 +11,8 @@ NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
 
 def page(notebook: Path) -> str:
-    return nbconvert.HTMLExporter(template_name="pages", extra_template_basedirs=[str(ROOT)]).from_filename(str(notebook))[0]
+    exporter = nbconvert.HTMLExporter(template_name="pages", extra_template_basedirs=[str(ROOT / "pagedkv/draw")])
+    return exporter.from_filename(str(notebook))[0]
 
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)

@@ -96,9 +96,9 @@ def _argument_name(function, i: int) -> str:
         return f"number {i + 1}"
 
 
+# How PyTorch and NumPy say that shapes do not fit together.
 SHAPES = re.compile("broadcast|sizes? .*must match|size mismatch|inconsistent tensor size|"
                     "shapes cannot be multiplied|not aligned|core dimension", re.IGNORECASE)
-"""How PyTorch and NumPy say that shapes do not fit together."""
 
 
 def _what_was_raised(error: BaseException, function) -> str:
