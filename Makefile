@@ -8,9 +8,8 @@ ROOT = $(if $(filter 0,$(shell id -u)),--allow-root)
 lab: .venv/ready                ## open JupyterLab on the first lesson; without a browser, the address is printed
 	$(BIN)/jupyter lab $(ROOT) --LabApp.default_url=/lab/tree/notebooks/1_start_here.ipynb
 
-test: .venv/ready               ## unit and property tests, timings by themselves, then every notebook compared with what is stored
-	CI=1 $(BIN)/pytest -n 2 --dist loadfile -m "not browser and not speed"
-	CI=1 $(BIN)/pytest -m speed
+test: .venv/ready               ## unit and property tests, then every notebook compared with what is stored
+	CI=1 $(BIN)/pytest -n 2 --dist loadfile -m "not browser"
 	CI=1 $(BIN)/pytest --nbval --nbval-current-env -n 2 --dist loadfile notebooks
 
 notebooks: .venv/ready          ## execute every notebook in place and derive the learner's editions
@@ -22,7 +21,7 @@ pages: .venv/ready              ## write every notebook as a page for a browser,
 figures: .venv/ready            ## redraw figures/
 	$(BIN)/python -m pagedkv.draw
 
-bench: .venv/ready              ## measure the kernel on a GPU
+bench: .venv/ready              ## measure the kernels on a GPU, the CPU's share as ratios
 	$(BIN)/python -m pagedkv.bench
 
 browser: .venv/browser          ## every notebook in a real browser

@@ -270,3 +270,13 @@ def test_progress_is_reported_when_asked_for(capsys):
     assert capsys.readouterr().err == ""
     simulate(GOOD, Oracle(Arena(8)), 8, progress=True)
     assert "2/2" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["max", "pow2 buddy", "oracle best fit", "paged"])
+def test_it_advances_from_event_to_event(name):
+    """The policy is asked once an event, not once a step or a token; 2,000 requests all wait at the start."""
+    policy, asked = POLICIES[name][0](), []
+    policy.grow_all = lambda steps, grow_all=policy.grow_all: asked.append(steps) or grow_all(steps)
+    timeline = simulate(sample_requests("paper-sharegpt", 2000), policy, CAPACITY)
+    events = 2 * (2000 + int(timeline.preemptions.sum()))  # each request enters and leaves, once more for each preemption
+    assert len(asked) <= 2 * events and timeline.num_steps > 10 * 2000

@@ -9,6 +9,7 @@ import torch
 from pagedkv.bench import report
 from pagedkv.bench.accuracy import accuracy
 from pagedkv.bench.cases import GRID, HELD_OUT, Case, named, parse, shrunk
+from pagedkv.bench.host import ratios
 from pagedkv.bench.ladder import LADDER_CASES, ladder
 from pagedkv.bench.peers import PEERS, has_flashinfer, ours, sdpa
 from pagedkv.bench.run import measure_case
@@ -19,11 +20,14 @@ def main(arguments: list[str] | None = None) -> dict:
     options = _parser().parse_args(arguments)
     device = torch.device(options.device or ("cuda" if torch.cuda.is_available() else "cpu"))
     cases = [named(name) for name in options.case] + [parse(text) for text in options.shape]
-    cases = cases or list((GRID | HELD_OUT).values())
+    whole, cases = not cases, cases or list((GRID | HELD_OUT).values())
     words = [Path(word).name if "/" in word and "," not in word else word for word in (sys.argv[1:] if arguments is None else arguments)]
     command = " ".join(["python -m pagedkv.bench", *words])
     record = {"provenance": report.provenance(device, command)}
     record |= _on_gpu(cases, device, options) if device.type == "cuda" else _on_cpu(cases, device, options)
+    if whole:
+        record["host_ratios"] = ratios()
+        print("The host's work, as ratios:", *(f"    {name:<52}{ratio:>7.2f}" for name, ratio in record["host_ratios"].items()), sep="\n")
     if options.out:
         report.write(options.out, record)
         print(f"written: {options.out}")
