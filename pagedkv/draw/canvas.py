@@ -97,11 +97,6 @@ def _arrow_head(points, length):
     return [(x1, y1), *sides]
 
 
-def hatch_colour(fill: str | None) -> str:
-    """Lines that are seen on `fill` without shouting."""
-    return style.mix(fill or style.BACKGROUND, style.text_on(fill or style.BACKGROUND), 0.45)
-
-
 def _n(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0")
 
@@ -126,7 +121,7 @@ def _svg_pattern(name, hatch, fill) -> str:
     lines = "".join(f'<path d="M{a} {b}L{c} {d}"/>' for a, b, c, d in HATCHES[hatch])
     return (
         f'<pattern id="{name}" width="8" height="8" patternUnits="userSpaceOnUse"><rect width="8" height="8" fill="{fill or "none"}"/>'
-        f'<g stroke="{hatch_colour(fill)}" stroke-linecap="square">{lines}</g></pattern>'
+        f'<g stroke="{style.hatch_colour(fill)}" stroke-linecap="square">{lines}</g></pattern>'
     )
 
 

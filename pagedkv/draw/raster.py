@@ -7,7 +7,6 @@ from matplotlib.patches import PathPatch, Polygon
 from matplotlib.path import Path
 
 from pagedkv.draw import style
-from pagedkv.draw.canvas import hatch_colour
 
 POINTS = 0.75  # per CSS pixel
 
@@ -30,7 +29,7 @@ def _polygon(axes, order, points, fill, stroke, line, hatch, dash, tip):
     if fill:
         axes.add_patch(Polygon(points, facecolor=fill, linewidth=0, zorder=order))
     if hatch:
-        axes.add_patch(Polygon(points, facecolor="none", edgecolor=hatch_colour(fill), linewidth=0, hatch=hatch * 4, zorder=order))
+        axes.add_patch(Polygon(points, facecolor="none", edgecolor=style.hatch_colour(fill), linewidth=0, hatch=hatch * 4, zorder=order))
     if stroke:
         axes.add_patch(Polygon(points, facecolor="none", edgecolor=stroke, linewidth=line * POINTS, joinstyle="miter", zorder=order,
                                linestyle=(0, (5, 4)) if dash else "-"))

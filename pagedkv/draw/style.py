@@ -61,6 +61,11 @@ def contrast(colour: str, other: str) -> float:
     return (high + 0.05) / (low + 0.05)
 
 
+def hatch_colour(fill: str | None) -> str:
+    """Lines that are seen on `fill` without shouting."""
+    return mix(fill or BACKGROUND, text_on(fill or BACKGROUND), 0.45)
+
+
 def text_width(text: str, size: float = TEXT, mono: bool = False) -> float:
     """The width of `text` in pixels, within a few per cent, for layout without a font engine."""
     return size * (0.602 * len(text) if mono else sum(map(_advance, text)))
