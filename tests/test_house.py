@@ -1,0 +1,65 @@
+"""The floors of the house: every module of the package imports only what lies below it. Imports are read, not run."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "pagedkv"
+# Room -> the rooms that it stands on. A module belongs to the longest name that begins its own.
+BLOCKS = ("arguments", "block_pool", "block_table", "prefix_cache", "sizing")
+SIMULATION = ("arena", "policies", "sharing", "simulator", "timeline", "workload")
+ENGINE = (*BLOCKS, "attention", "device_tables", "kv_cache")
+FLOORS = {
+    "arguments": (),
+    "sizing": ("arguments",),
+    "block_pool": ("arguments",),
+    "block_table": ("arguments", "sizing", "block_pool"),
+    "prefix_cache": ("arguments", "block_pool"),
+    "kv_cache": ("arguments", "sizing", "attention"),
+    "device_tables": ("arguments", "block_table"),
+    "attention": ("arguments",),
+    **dict.fromkeys(SIMULATION, (*BLOCKS, *SIMULATION)),
+    "environment": (),
+    "tiny_kernel": (),
+    "bench": (*ENGINE, *SIMULATION, "bench"),
+    "draw": (*ENGINE, *SIMULATION, "bench", "draw"),
+    "explore": (*ENGINE, *SIMULATION, "bench", "draw", "explore"),
+    "quiz": (*ENGINE, *SIMULATION, "quiz"),
+}
+MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path.parent != PACKAGE or path.stem != "__init__")
+
+
+def room_of(module: str) -> str:
+    """The room of "pagedkv.a.b", "" for the package itself."""
+    name = module.removeprefix("pagedkv").removeprefix(".")
+    return max((room for room in FLOORS if f"{name}.".startswith(f"{room}.")), key=len, default="")
+
+
+def imported(source: str) -> set[str]:
+    """Every module of this package that a source names in an import, those inside functions too."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        names = [alias.name for alias in node.names] if isinstance(node, (ast.Import, ast.ImportFrom)) else []
+        if isinstance(node, ast.ImportFrom):
+            names = [f"{node.module}.{name}" for name in names]
+        found |= {name for name in names if name.split(".")[0] == "pagedkv"}
+    return found
+
+
+def upward(room: str, source: str) -> list[str]:
+    """What a file of `room` imports and must not: anything that is neither in its room nor in one that the room stands on."""
+    return sorted(name for name in imported(source) if room_of(name) not in (room, *FLOORS[room]))
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(PACKAGE).as_posix())
+def test_imports_go_down(path):
+    room = room_of(".".join(("pagedkv", *path.relative_to(PACKAGE).with_suffix("").parts)))
+    assert room, f"{path} belongs to no room"
+    assert upward(room, path.read_text(encoding="utf-8")) == []
+
+
+def test_an_import_that_goes_up_is_seen():
+    assert upward("attention", "def f():\n    from pagedkv.draw.style import INK") == ["pagedkv.draw.style.INK"]
+    assert upward("bench", "import pagedkv.bench.cases, pagedkv.attention.paged") == []
+    assert upward("arena", "from pagedkv import draw") == ["pagedkv.draw"]
