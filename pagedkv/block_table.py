@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from pagedkv.arguments import listed, whole_number
 from pagedkv.block_pool import BlockPool
+from pagedkv.sizing import ceil_div
 
 
 class Appended(NamedTuple):
@@ -79,7 +80,7 @@ class BlockTable:
         blocks = self._live()
         n = whole_number("n", n)
         copy = n > 0 and self._num_tokens % self._pool.block_size > 0 and self._pool.ref_count(blocks[-1]) > 1
-        return -(-(self._num_tokens + n) // self._pool.block_size) - len(blocks) + copy
+        return ceil_div(self._num_tokens + n, self._pool.block_size) - len(blocks) + copy
 
     def append(self, n: int) -> Appended:
         """Reserve slots for the next `n` tokens, taking blocks only when the last one is full.
@@ -102,7 +103,7 @@ class BlockTable:
         """Take the blocks that `append(n)` needs; if it writes to a shared last block, replace that by the first of them."""
         blocks, pool = self._blocks, self._pool
         shared = offset > 0 and pool.ref_count(blocks[-1]) > 1
-        fresh, copies = pool.allocate(-(-(offset + n) // pool.block_size) - (offset > 0) + shared), []
+        fresh, copies = pool.allocate(ceil_div(offset + n, pool.block_size) - (offset > 0) + shared), []
         if shared:
             copies.append((blocks[-1], fresh[0]))
             pool.free([blocks.pop()])
@@ -126,7 +127,7 @@ class BlockTable:
         """Keep the first `num_tokens` tokens, as after speculative tokens were rejected, and give back the blocks behind them."""
         blocks = self._live()
         num_tokens = whole_number("num_tokens", num_tokens, 0, self._num_tokens)
-        keep = -(-num_tokens // self._pool.block_size)
+        keep = ceil_div(num_tokens, self._pool.block_size)
         if keep < len(blocks):
             self._pool.free(blocks[: keep - 1 if keep else None : -1])
             del blocks[keep:], self._versions[keep:]

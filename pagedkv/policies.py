@@ -4,9 +4,10 @@ A policy has three verbs: `admit` (the prompt is stored), `grow` (one more token
 never fit. `grow_all` grows every request held by many tokens at once, as far as nothing but growth happens.
 """
 
-from pagedkv.arena import Arena, BuddyArena, OutOfMemory
+from pagedkv.arena import Arena, BuddyArena
 from pagedkv.arguments import finite_number, whole_number
 from pagedkv.block_pool import MAX_BLOCKS, OutOfBlocks
+from pagedkv.sizing import ceil_div
 from pagedkv.workload import Request
 
 
@@ -16,7 +17,6 @@ class Policy:
     slots: int  # token slots it manages
     block_size: int | None = None  # None: contiguous extents, which `held` maps request ids to
     copied_tokens = 0
-    failed_growths = 0
 
     def __init__(self):
         self.held = {}
@@ -123,7 +123,6 @@ class GrowByCopy(Reservation):
         self.initial = whole_number("initial", initial, 1, arena.largest_request)
         self.factor = finite_number("factor", factor, 1, above=True)
         self.copied_tokens = 0
-        self.failed_growths = 0
         self._room = {}  # request_id -> free slots at the end of its extent
 
     def asked(self, request):
@@ -137,7 +136,7 @@ class GrowByCopy(Reservation):
         self._room[request.request_id] = self.held[request.request_id].requested - request.prompt_tokens
 
     def grow(self, request):
-        """One more token. Raises OutOfMemory, changing nothing but the count of failed growths, when no hole can take the larger extent."""
+        """One more token. Raises OutOfMemory, changing nothing, when no hole can take the larger extent."""
         self._check_held(request)
         if not self._room[request.request_id]:
             self._move(request.request_id)
@@ -162,11 +161,7 @@ class GrowByCopy(Reservation):
     def _move(self, request_id: int) -> None:
         old = self.held[request_id]
         size = self._grown(old.requested, old.requested)
-        try:
-            self.held[request_id] = self.arena.allocate(size)
-        except OutOfMemory:
-            self.failed_growths += 1
-            raise
+        self.held[request_id] = self.arena.allocate(size)
         self.copied_tokens += old.requested
         self._room[request_id] = size - old.requested
         self.arena.free(old)
@@ -235,7 +230,7 @@ class Paged(Policy):
         return self.held[request.request_id] + self._clock
 
     def _blocks(self, tokens: int) -> int:
-        return -(-tokens // self.block_size)
+        return ceil_div(tokens, self.block_size)
 
     def _enter(self, request_id: int, offset: int) -> None:
         self.held[request_id] = offset

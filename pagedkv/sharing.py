@@ -12,6 +12,7 @@ from statistics import fmean
 from pagedkv.arguments import whole_number
 from pagedkv.block_pool import BlockPool
 from pagedkv.block_table import BlockTable
+from pagedkv.sizing import ceil_div
 from pagedkv.workload import Request
 
 # Kwon et al., SOSP 2023, section 6.3: % of blocks saved, by number of sequences. For ShareGPT it gives the two ends of a range.
@@ -79,7 +80,7 @@ def share_saved(
         if len(running) < concurrent:
             return 1 - 1 / fmean(ratios)
         if len(requests) - len(waiting) >= 2 * concurrent:
-            named = sum(num_sequences * -(-shared.num_tokens // block_size) for shared, _ in running)
+            named = sum(num_sequences * ceil_div(shared.num_tokens, block_size) for shared, _ in running)
             ratios.append(named / (pool.num_blocks - pool.num_free))
         for shared, _ in running:
             shared.step()

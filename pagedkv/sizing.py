@@ -35,6 +35,11 @@ class KVShape:
         return whole_number("num_bytes", num_bytes) // self.bytes_per_token
 
 
+def ceil_div(n, size):
+    """How many pieces of `size` hold `n`: blocks for tokens, rows for slots. Whole numbers, or arrays of them."""
+    return -(-n // size)
+
+
 class _Models(dict):
     def __missing__(self, name):
         raise KeyError(f"model must be one of {', '.join(map(repr, self))}, not {name!r}")

@@ -13,6 +13,7 @@ import numpy as np
 from pagedkv.arena import Extent
 from pagedkv.arguments import whole_number
 from pagedkv.block_pool import BlockPool
+from pagedkv.sizing import ceil_div
 from pagedkv.workload import Request
 
 SHARES = ("token_states", "reserved", "internal", "external")
@@ -56,6 +57,19 @@ class Piece(NamedTuple):
     rounding: int
 
 
+class _Stays(NamedTuple):
+    """The log's stays as arrays, one entry each: `final` tokens when the request ends; the extent's place, size and what was asked for."""
+
+    request_id: np.ndarray
+    start: np.ndarray
+    stop: np.ndarray
+    tokens: np.ndarray
+    final: np.ndarray
+    place: np.ndarray
+    size: np.ndarray
+    asked: np.ndarray
+
+
 class Timeline:
     """One run as arrays with one entry per change point. Growth changes them at every step, so each step is a change point; an idle
     gap, however long, is a single one.
@@ -76,8 +90,8 @@ class Timeline:
     def __init__(self, log: Log, num_points: int, capacity: int, block_size: int | None):
         self.capacity, self.block_size, self.refused = capacity, block_size, log.refused
         rows = [(s.request.request_id, s.start, s.stop, s.tokens, s.request.total_tokens, *(s.extent or (0, 0, 0))) for s in log.stays]
-        self._stays = np.array(rows, np.int64).reshape(-1, 8).T  # request_id, start, stop, tokens, final, place, size, asked
-        _, start, stop, tokens, final, _, size, asked = self._stays
+        self._stays = stays = _Stays(*np.array(rows, np.int64).reshape(-1, len(_Stays._fields)).T)
+        start, stop, tokens, final, asked = stays.start, stays.stop, stays.tokens, stays.final, stays.asked
 
         def at(points, weights=None):
             """For each point, how many events there are, or the sum of their weights."""
@@ -96,11 +110,11 @@ class Timeline:
         self.token_states = over(start, stop, tokens - start) + self.running * np.arange(num_points)
         if block_size is None:
             held, self.internal = over(start, stop, asked), over(start, stop, np.maximum(asked - final, 0))
-            self.rounding = over(start, stop, size - asked)
+            self.rounding = over(start, stop, stays.size - asked)
         else:
             stay, taken = self._growth
-            held = block_size * (over(start, stop, _ceil(tokens, block_size)) + over(taken, stop[stay]))
-            last = _ceil(final, block_size) * block_size  # slots when all of its blocks are held
+            held = block_size * (over(start, stop, ceil_div(tokens, block_size)) + over(taken, stop[stay]))
+            last = ceil_div(final, block_size) * block_size  # slots when all of its blocks are held
             full = np.minimum(np.maximum(start, start + last - block_size + 1 - tokens), stop)  # from when on they are
             self.internal = over(full, stop, last - final)
             self.rounding = np.zeros(num_points, np.int64)
@@ -125,29 +139,29 @@ class Timeline:
     def snapshot(self, step: int) -> list[Piece]:
         """Who holds which slots at `step`, by address; what no piece covers is free. Blocks of a paged run are one piece each."""
         point = int(np.searchsorted(self.step, whole_number("step", step, 0, self.num_steps - 1), "right")) - 1
-        request_id, start, stop, tokens, final, place, size, asked = self._stays
-        stays = np.flatnonzero((start <= point) & (point < stop))
-        stored = tokens[stays] + point - start[stays]
+        here = np.flatnonzero((self._stays.start <= point) & (point < self._stays.stop))
+        stays = _Stays(*(column[here] for column in self._stays))
+        stored = stays.tokens + point - stays.start
         if self.block_size is not None:
             b = self.block_size
             return sorted(
                 (
                     Piece(owner, block * b, n := min(stored - i * b, b), min(final - i * b, b) - n, max((i + 1) * b - final, 0), 0)
-                    for stay, owner, stored, final in np.stack([stays, request_id[stays], stored, final[stays]], 1).tolist()
-                    for i, block in enumerate(self._blocks[stay][: _ceil(stored, b)])
+                    for stay, owner, stored, final in np.stack([here, stays.request_id, stored, stays.final], 1).tolist()
+                    for i, block in enumerate(self._blocks[stay][: ceil_div(stored, b)])
                 ),
                 key=lambda piece: piece.start,
             )
-        used = np.minimum(final, asked)[stays]
-        columns = (request_id[stays], place[stays], stored, used - stored, asked[stays] - used, (size - asked)[stays])
+        used = np.minimum(stays.final, stays.asked)
+        columns = (stays.request_id, stays.place, stored, used - stored, stays.asked - used, stays.size - stays.asked)
         return sorted((Piece(*row) for row in np.stack(columns, 1).tolist()), key=lambda piece: piece.start)
 
     @cached_property
     def _growth(self) -> tuple[np.ndarray, np.ndarray]:
         """Every block taken by growth: the index of the stay, and the point."""
-        _, start, stop, tokens, *_ = self._stays
+        start, stop, tokens = self._stays.start, self._stays.stop, self._stays.tokens
         first = start + -tokens % self.block_size + 1
-        counts = np.maximum(_ceil(stop - first, self.block_size), 0)
+        counts = np.maximum(ceil_div(stop - first, self.block_size), 0)
         stay = np.repeat(np.arange(len(start)), counts)
         nth = np.arange(len(stay)) - np.repeat(np.cumsum(counts) - counts, counts)
         return stay, first[stay] + nth * self.block_size
@@ -156,12 +170,12 @@ class Timeline:
     def _blocks(self) -> list[list[int]]:
         """The blocks of each stay, in logical order, from a run of the same events on a BlockPool: at each point blocks are freed first,
         then taken for growth and then for new requests, in order of admission."""
-        _, start, stop, tokens, *_ = self._stays
+        start, stop, tokens = self._stays.start, self._stays.stop, self._stays.tokens
         num_stays = len(start)
         stay, taken = self._growth
         points = np.concatenate([stop, taken, start])
         stays = np.concatenate([np.arange(num_stays), stay, np.arange(num_stays)])
-        takes = np.concatenate([np.zeros(num_stays), np.ones(len(stay)), _ceil(tokens, self.block_size)]).astype(np.int64)
+        takes = np.concatenate([np.zeros(num_stays), np.ones(len(stay)), ceil_div(tokens, self.block_size)]).astype(np.int64)
         phase = np.repeat([0, 1, 2], [num_stays, len(stay), num_stays])
         pool = BlockPool(self.capacity // self.block_size, self.block_size)
         blocks = [[] for _ in range(num_stays)]
@@ -171,7 +185,3 @@ class Timeline:
             else:
                 pool.free(blocks[stays[event]])
         return blocks
-
-
-def _ceil(tokens, block_size: int):
-    return -(-tokens // block_size)

@@ -17,7 +17,7 @@ from pagedkv.quiz import progress as progress_module
 from pagedkv.quiz.calling import NotAttempted, call, freeze, is_stub
 from pagedkv.quiz.check import check, find
 from pagedkv.quiz.compare import Wrong, same
-from pagedkv.quiz.exercise import Exercise, Part, calls, equals, in_place
+from pagedkv.quiz.exercise import Exercise, Part, calls, equals
 
 torch = pytest.importorskip("torch")
 
@@ -319,22 +319,6 @@ def test_an_object_of_the_package_is_watched_too():
         call(lambda pool: pool.allocate(1), pool)
     assert pool.num_free == 4
     assert call(lambda pool: pool.allocate(1), pool, changes=(0,)) and pool.num_free == 3
-
-
-def appended(xs, n):
-    xs.append(n)
-
-
-APPEND = in_place("append n", appended, [([1], 2), ([], 5)])
-
-
-def test_a_task_in_place_wants_the_argument_changed():
-    assert accepts(APPEND, appended)
-    assert accepts(APPEND, lambda xs, n: xs.extend([n]))
-    assert "in place" in sentence(APPEND, lambda xs, n: [*xs, n])
-    assert "too short" in sentence(APPEND, lambda xs, n: print(end=""))
-    assert "entry 1 is not the right one" in sentence(APPEND, lambda xs, n: xs.append(0))
-    assert "is expected" in sentence(APPEND, lambda xs, n: xs.append(math.nan))
 
 
 def test_mistakes_of_values_and_parts_of_answers():

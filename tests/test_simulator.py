@@ -207,7 +207,7 @@ def test_growth_by_copy_counts_what_it_copies():
     assert [piece.start for step in (0, 4, 5, 12) for piece in timeline.snapshot(step)] == [0, 0, 8, 8]
     np.testing.assert_array_equal(np.flatnonzero(timeline.copied_tokens), [5])
     assert timeline.copied_tokens.sum() == policy.copied_tokens == 8
-    assert policy.failed_growths == 0
+    assert timeline.preemptions.sum() == 0
 
 
 def test_a_policy_with_three_verbs_of_its_own_will_do():

@@ -9,6 +9,7 @@ import triton
 import triton.language as tl
 
 from pagedkv.bench.timing import measure
+from pagedkv.sizing import ceil_div
 
 
 @triton.jit
@@ -58,9 +59,9 @@ class Ceilings:
     def _fastest(self, kind: str, num_bytes: int) -> float:
         if (kind, num_bytes) not in self._known:
             words = max(1, num_bytes // (4 if kind == "read" else 8))
-            copies = min(64, max(2, -(-4 * self.l2 // num_bytes)))
+            copies = min(64, max(2, ceil_div(4 * self.l2, num_bytes)))
             sources = torch.randint(-(2**31), 2**31 - 1, (copies, words), dtype=torch.int32, device=self.device)
-            targets = torch.empty_like(sources) if kind == "copy" else torch.empty(-(-words // 1024), dtype=torch.int32, device=self.device)
+            targets = torch.empty_like(sources) if kind == "copy" else sources.new_empty(ceil_div(words, 1024), dtype=torch.int32)
             calls = self._reads(sources, targets) if kind == "read" else self._copies(sources, targets)
             quick = sorted((measure(call, copies, self.device, 1, host=False).us, i) for i, call in enumerate(calls))
             best = [measure(calls[i], copies, self.device, self.runs, host=False).us for _, i in quick[:2]]
@@ -72,7 +73,7 @@ class Ceilings:
         words = sources.shape[1]
 
         def call(tile, tiles, warps):
-            grid = (-(-words // (tile * tiles)),)
+            grid = (ceil_div(words, tile * tiles),)
             return lambda copy: _read[grid](sources[copy], out, words, TILE=tile, TILES=tiles, num_warps=warps)
 
         return [call(1024, 1, 4), call(1024, 4, 4), call(2048, 4, 4), call(4096, 2, 8), call(4096, 8, 8), call(8192, 1, 8)]
@@ -82,7 +83,7 @@ class Ceilings:
         words = sources.shape[1]
 
         def call(tile, warps):
-            grid = (-(-words // tile),)
+            grid = (ceil_div(words, tile),)
             return lambda copy: _copy[grid](sources[copy], targets[copy], words, TILE=tile, num_warps=warps)
 
         return [call(1024, 4), call(2048, 4), call(4096, 8), call(8192, 8)]

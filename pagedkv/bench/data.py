@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 
 from pagedkv.bench.cases import Case
+from pagedkv.sizing import ceil_div
 
 DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32, "fp8": torch.float8_e4m3fn}
 ROTATED = 4  # the copies together are this many times the L2 cache
@@ -41,7 +42,7 @@ def copies_for(case: Case, device: torch.device) -> int:
     if device.type != "cuda":
         return 1
     l2 = torch.cuda.get_device_properties(device).L2_cache_size
-    return min(MOST_COPIES, max(2, -(-ROTATED * l2 // case.bytes)))
+    return min(MOST_COPIES, max(2, ceil_div(ROTATED * l2, case.bytes)))
 
 
 def make(case: Case, device: torch.device, copies: int | None = None, query: torch.dtype | None = None, spare: int = 3) -> Data:
@@ -52,7 +53,7 @@ def make(case: Case, device: torch.device, copies: int | None = None, query: tor
     copies = copies or copies_for(case, device)
     cache = DTYPES[case.cache]
     query = query or (torch.bfloat16 if case.cache == "fp8" else cache)
-    needed = [-(-length // case.block_size) for length in case.lengths]
+    needed = [ceil_div(length, case.block_size) for length in case.lengths]
     num_blocks = sum(needed) + spare
     order = torch.randperm(num_blocks, device=device, dtype=torch.int32)[: sum(needed)]
     tables = torch.full((len(needed), max(needed)), -1, dtype=torch.int32, device=device)
@@ -83,7 +84,7 @@ def make(case: Case, device: torch.device, copies: int | None = None, query: tor
 def contiguous(data: Data, copy: int, row: int, dtype: torch.dtype | None = None) -> tuple[torch.Tensor, torch.Tensor]:
     """K and V of one sequence in order, [length, kv_heads, head_dim]; gathered as bytes, since FP8 cannot be indexed everywhere."""
     length = data.case.lengths[row]
-    blocks = data.block_tables[row, : -(-length // data.case.block_size)].long()
+    blocks = data.block_tables[row, : ceil_div(length, data.case.block_size)].long()
     dtype = dtype or data.k_cache[copy].dtype
     pools = (data.k_cache[copy], data.v_cache[copy])
     return tuple(pool.view(torch.uint8)[blocks].view(pool.dtype).flatten(0, 1)[:length].to(dtype) for pool in pools)

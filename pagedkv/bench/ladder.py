@@ -3,16 +3,16 @@ with one of its settings changed at a time, to see what each brings.
 """
 
 from collections.abc import Callable
-from unittest.mock import patch
 
 from pagedkv.bench.data import Data
 from pagedkv.bench.peers import Call, Unsupported, ours
+from pagedkv.sizing import ceil_div
 
 LADDER_CASES = ("a", "b", "c", "d", "e", "f", "i")
 
 # name -> the launch that the kernel would choose, and the longest length -> the launch to try instead
 SETTINGS: dict[str, Callable] = {
-    "set: not split": lambda launch, longest: launch._replace(split_tokens=-(-longest // 256) * 256, num_splits=1),
+    "set: not split": lambda launch, longest: launch._replace(split_tokens=ceil_div(longest, 256) * 256, num_splits=1),
     "set: tiles of 16": lambda launch, _: launch._replace(tile=16),
     "set: shallow": lambda launch, _: launch._replace(num_stages=2),
     "set: deep": lambda launch, _: launch._replace(num_stages=3),
@@ -48,8 +48,11 @@ def _with(change: Callable) -> Callable[[Data], Call]:
             return change(choose(row_bytes, programs, num_seqs, longest, multiprocessors), longest)
 
         def call_changed(i: int):
-            with patch.object(decode, "decode_launch", changed):
+            decode.decode_launch = changed
+            try:
                 return call(i)
+            finally:
+                decode.decode_launch = choose
 
         return call_changed
 

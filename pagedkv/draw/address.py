@@ -3,6 +3,7 @@
 from pagedkv.block_table import BlockTable
 from pagedkv.draw import style
 from pagedkv.draw.canvas import Canvas
+from pagedkv.sizing import ceil_div
 
 LEFT, WIDTH, BOX = 140, style.WIDTH - 152, 30
 PER_ROW = 32  # blocks of the pool side by side
@@ -15,7 +16,7 @@ def address_path(table: BlockTable, position: int, steps: int = 4) -> Canvas:
     Step 1 splits the position, 2 looks the block up, 3 finds it in the pool, 4 adds the offset.
     """
     address, size = table.translate(position), table.pool.block_size
-    pool_rows = -(-table.pool.num_blocks // PER_ROW)
+    pool_rows = ceil_div(table.pool.num_blocks, PER_ROW)
     canvas = Canvas(style.WIDTH, 424 + pool_rows * 34)
     canvas.text(14, 22, f"Where is token {position} of {table.num_tokens}?", size=style.TITLE, bold=True)
 

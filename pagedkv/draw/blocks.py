@@ -6,6 +6,7 @@ from pagedkv.block_pool import BlockPool
 from pagedkv.block_table import BlockTable
 from pagedkv.draw import style
 from pagedkv.draw.canvas import Canvas
+from pagedkv.sizing import ceil_div
 
 ENTRY, ROW, BLOCK_ROW = 34, 46, 72
 
@@ -30,7 +31,7 @@ def pool_and_tables(
     block_width = cell * size + 14
     per_row = max((style.WIDTH - 14) // block_width, 1)
     y_pool = 106 + ROW * max(len(tables), 1) + 40
-    canvas = Canvas(style.WIDTH, y_pool + BLOCK_ROW * -(-pool.num_blocks // per_row) + 8)
+    canvas = Canvas(style.WIDTH, y_pool + BLOCK_ROW * ceil_div(pool.num_blocks, per_row) + 8)
     canvas.text(14, 22, title, size=style.TITLE, bold=True)
     if say:
         canvas.text(14, 48, say)

@@ -2,6 +2,7 @@
 
 from pagedkv.draw import style
 from pagedkv.draw.canvas import Canvas
+from pagedkv.sizing import ceil_div
 
 KINDS = {
     "whole": ("every pair is seen", style.REQUESTS[0]),
@@ -23,7 +24,7 @@ def causal_blocks(num_queries: int, num_tokens: int, block_size: int, tile: int)
 
     Returns the picture and its words.
     """
-    num_blocks = -(-num_tokens // block_size)
+    num_blocks = ceil_div(num_tokens, block_size)
     canvas = Canvas(style.WIDTH, TOP + CELL * num_queries + 40)
     first, met = num_tokens - num_queries, []
     title = f"{num_queries} queries over {num_tokens} keys: tiles of {tile} queries, blocks of {block_size} keys"

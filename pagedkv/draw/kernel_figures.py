@@ -6,13 +6,14 @@ import numpy as np
 
 from pagedkv.bench.recorded import recorded
 from pagedkv.draw import measurements
+from pagedkv.sizing import ceil_div
 from pagedkv.workload import sample_requests
 
 
 def block_sizes():
     """Speed against waste. A request that runs has every length from its prompt to its end."""
     lengths = np.concatenate([np.arange(r.prompt_tokens, r.total_tokens) for r in sample_requests("paper-sharegpt", 2000, seed=0)])
-    waste = {size: 1 - lengths.sum() / (-(-lengths // size) * size).sum() for size in (1, 16, 32, 64, 128)}
+    waste = {size: 1 - lengths.sum() / (ceil_div(lengths, size) * size).sum() for size in (1, 16, 32, 64, 128)}
     return measurements.block_sizes(recorded(), waste)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pagedkv.draw import style
 from pagedkv.draw.canvas import Canvas
 from pagedkv.draw.strip import Piece
+from pagedkv.sizing import ceil_div
 
 GAP = 5
 
@@ -34,7 +35,7 @@ def draw_memory_map(canvas: Canvas, x, y, width, pieces: Sequence[Piece], row_sl
             bottom = top + row_height
     if cells:
         _tick_cells(canvas, x, y, scale, slot, row_slots, row_height)
-    for row in range(-(-slot // row_slots) if numbers else 0):
+    for row in range(ceil_div(slot, row_slots) if numbers else 0):
         canvas.text(x - 8, y + row * (row_height + GAP) + row_height / 2, f"{row * row_slots:,}", anchor="end", fill=style.MUTED)
     return bottom
 

@@ -6,6 +6,7 @@ from pagedkv.draw import style
 from pagedkv.draw.canvas import Canvas
 from pagedkv.draw.holes import arena_pieces
 from pagedkv.draw.memory_map import draw_memory_map
+from pagedkv.sizing import ceil_div
 
 ROW, LEFT, WIDTH = 32, 56, style.WIDTH - 76
 
@@ -16,7 +17,7 @@ def playground(arena, extents: Mapping[int, object], title: str, error=None) -> 
     Returns the picture and its words.
     """
     refused = error.requested if error else None
-    rows, holes = -(-arena.capacity // ROW), arena.holes()
+    rows, holes = ceil_div(arena.capacity, ROW), arena.holes()
     canvas = Canvas(style.WIDTH, 232 + rows * 45)
     canvas.text(20, 26, title, size=style.TITLE, bold=True, fill=style.HIGHLIGHT if refused else style.INK)
     held = sum(extent.requested for extent in extents.values())

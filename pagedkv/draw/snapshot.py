@@ -7,6 +7,7 @@ from pagedkv.draw.canvas import Canvas
 from pagedkv.draw.memory_map import GAP, draw_memory_map
 from pagedkv.draw.strip import Piece, draw_legend
 from pagedkv.draw.timeline import draw_shares
+from pagedkv.sizing import ceil_div
 from pagedkv.timeline import Timeline
 
 ROWS = 16
@@ -37,7 +38,7 @@ def snapshot_pieces(timeline: Timeline, step: int, colours: str = "requests") ->
 
 def draw_snapshot(canvas: Canvas, x, y, width, timeline: Timeline, step: int, colours: str = "requests", row_height=18) -> float:
     """The memory map of `timeline` at `step` in ROWS rows. Returns the height below it."""
-    row_slots = -(-timeline.capacity // ROWS)
+    row_slots = ceil_div(timeline.capacity, ROWS)
     row_slots += -row_slots % (timeline.block_size or 1)  # no block is broken over two rows
     return draw_memory_map(canvas, x, y, width, snapshot_pieces(timeline, step, colours), row_slots, row_height, numbers=False)
 

@@ -1,6 +1,6 @@
 """What an exercise is: a name, a title and parts, each a test with points. A test raises Wrong with one sentence, or is passed.
 
-`calls`, `in_place` and `equals` make the usual parts; for anything else write `Part(title, test)`, whose test takes the answer and
+`calls` and `equals` make the usual parts; for anything else write `Part(title, test)`, whose test takes the answer and
 runs the learner's functions through `call`, which copies the inputs, guards against exceptions and endless loops, and reports a
 changed input. Hidden cases are drawn from a seed, so a verdict is always the same. A file of exercises imports torch only inside them.
 """
@@ -89,21 +89,6 @@ def calls(title: str, reference: Callable, cases, *, mistakes: Iterable[tuple[Ca
             if freeze(case) in fixed and _first_difference(reference, [case], [result], rtol)
         ]  # fmt: skip
         raise Wrong(problem + min((_quoted(function, reference, case) for case in failing), key=len, default=""))
-
-    return Part(title, test, points, of)
-
-
-def in_place(title: str, reference: Callable, cases, *, target: int = 0, rtol: float = EXACT, points=1, of=None):
-    """A part in which the learner's function must change its argument number `target` as `reference` does, and no other."""
-
-    def test(function):
-        for case in _drawn(title, cases):
-            right, mine, before = copy.deepcopy(case), copy.deepcopy(case), freeze(case[target])
-            reference(*right)
-            result = call(function, *mine, changes=(target,))
-            if result is not None and freeze(mine[target]) == before != freeze(right[target]):
-                raise Wrong("this task changes its argument in place; your function returns a new value and leaves the argument as it was")
-            same(right[target], mine[target], rtol)
 
     return Part(title, test, points, of)
 
