@@ -16,13 +16,13 @@ from pagedkv.explore import (
     fragmentation,
     kv_size,
     online,
-    policies,
     reading,
     reservation,
     sharing,
     watermark,
     widget,
 )
+from pagedkv.simulation import experiment as policies
 from pagedkv.sizing import MODELS
 from pagedkv.workload import WORKLOADS
 

@@ -20,11 +20,12 @@ FLOORS = {
     "device_tables": ("arguments", "block_table"),
     "attention": ("arguments",),
     **dict.fromkeys(SIMULATION, (*BLOCKS, *SIMULATION)),
+    "simulation": (*BLOCKS, *SIMULATION),
     "environment": (),
     "tiny_kernel": (),
     "bench": (*ENGINE, *SIMULATION, "bench"),
     "draw": (*ENGINE, *SIMULATION, "bench", "draw"),
-    "explore": (*ENGINE, *SIMULATION, "bench", "draw", "explore"),
+    "explore": (*ENGINE, *SIMULATION, "simulation", "bench", "draw", "explore"),
     "quiz": (*ENGINE, *SIMULATION, "quiz"),
 }
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path.parent != PACKAGE or path.stem != "__init__")

@@ -4,8 +4,8 @@ from functools import lru_cache
 
 from pagedkv.draw.watermark import watermark_bars
 from pagedkv.explore import widget
-from pagedkv.explore.policies import CAPACITY, requests_that_fit
 from pagedkv.policies import Paged
+from pagedkv.simulation.experiment import CAPACITY, requests_that_fit
 from pagedkv.simulator import simulate
 from pagedkv.workload import WORKLOADS
 
