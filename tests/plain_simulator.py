@@ -1,5 +1,5 @@
 """The serving simulation done the plain way: one step at a time, one token at a time, every slot counted from what the arena or the
-pool says. Slow and short on purpose: the oracle for pagedkv.simulator."""
+pool says. Slow and short on purpose: the oracle for pagedkv.simulation.simulator."""
 
 from collections import deque
 from dataclasses import replace
@@ -8,9 +8,9 @@ from math import ceil
 
 import numpy as np
 
-from pagedkv.arena import OutOfMemory
 from pagedkv.block_pool import BlockPool, OutOfBlocks
-from pagedkv.policies import Policy
+from pagedkv.simulation.arena import OutOfMemory
+from pagedkv.simulation.policies import Policy
 
 FIELDS = ("token_states", "reserved", "internal", "external", "rounding", "running", "waiting", "preemptions", "copied_tokens")
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pagedkv.arena import Arena, BuddyArena, Extent, OutOfMemory
+from pagedkv.simulation.arena import Arena, BuddyArena, Extent, OutOfMemory
 
 
 def state(arena):

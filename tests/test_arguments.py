@@ -5,14 +5,14 @@ import re
 import numpy as np
 import pytest
 
-from pagedkv.arena import Arena
 from pagedkv.arguments import listed, one_of, whole_number
 from pagedkv.block_pool import BlockPool
 from pagedkv.block_table import BlockTable
-from pagedkv.policies import GrowByCopy, Oracle, Paged
 from pagedkv.prefix_cache import PrefixCache
-from pagedkv.simulator import simulate
-from pagedkv.workload import Request
+from pagedkv.simulation.arena import Arena
+from pagedkv.simulation.policies import GrowByCopy, Oracle, Paged
+from pagedkv.simulation.simulator import simulate
+from pagedkv.simulation.workload import Request
 
 
 @pytest.mark.parametrize("value", [3, np.int64(3), np.uint8(3), np.array(3)])

@@ -13,7 +13,7 @@ from pagedkv.draw.blocks import pool_and_tables
 from pagedkv.draw.reuse import reuse
 from pagedkv.draw.savings import savings
 from pagedkv.draw.shared_tables import shared_tables
-from pagedkv.sharing import SharedRequest
+from pagedkv.simulation.sharing import SharedRequest
 
 
 def tables(num_blocks, block_size, *lengths):

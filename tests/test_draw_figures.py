@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from svg_text import overlaps, text_boxes
 
-from pagedkv.arena import Arena, BuddyArena
 from pagedkv.draw import style
 from pagedkv.draw.figures import FIGURES
 from pagedkv.draw.holes import arena_pieces
@@ -16,9 +15,10 @@ from pagedkv.draw.published import PUBLISHED
 from pagedkv.draw.show import save
 from pagedkv.draw.snapshot import snapshot_pieces
 from pagedkv.draw.timeline import _column_means
-from pagedkv.policies import MaxLength, Paged
-from pagedkv.simulator import simulate
-from pagedkv.workload import sample_requests
+from pagedkv.simulation.arena import Arena, BuddyArena
+from pagedkv.simulation.policies import MaxLength, Paged
+from pagedkv.simulation.simulator import simulate
+from pagedkv.simulation.workload import sample_requests
 
 STORED = Path(__file__).parents[1] / "figures"
 

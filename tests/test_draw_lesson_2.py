@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from svg_text import text_boxes
 
-from pagedkv.arena import BuddyArena
 from pagedkv.draw import style
 from pagedkv.draw.allocators import rounding_share, shares_by_allocator
 from pagedkv.draw.block_sizes import token_share_by_block_size
@@ -13,10 +12,11 @@ from pagedkv.draw.canvas import Canvas
 from pagedkv.draw.lengths import lengths_against_reservation
 from pagedkv.draw.recompute import recomputed_and_kept
 from pagedkv.draw.scattered import scattered
-from pagedkv.policies import Oracle
 from pagedkv.quiz.lesson_2_1 import computed_with_cache, computed_without_cache
-from pagedkv.simulator import simulate
-from pagedkv.workload import sample_requests
+from pagedkv.simulation.arena import BuddyArena
+from pagedkv.simulation.policies import Oracle
+from pagedkv.simulation.simulator import simulate
+from pagedkv.simulation.workload import sample_requests
 
 
 def texts(canvas: Canvas) -> list[str]:

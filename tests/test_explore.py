@@ -7,7 +7,6 @@ import ipywidgets
 import pytest
 from svg_text import overlaps, text_boxes
 
-from pagedkv.arena import OutOfMemory
 from pagedkv.draw.canvas import Canvas
 from pagedkv.explore import (
     address,
@@ -22,9 +21,10 @@ from pagedkv.explore import (
     watermark,
     widget,
 )
-from pagedkv.simulation import experiment as policies
+from pagedkv.simulation import experiment
+from pagedkv.simulation.arena import OutOfMemory
+from pagedkv.simulation.workload import WORKLOADS
 from pagedkv.sizing import MODELS
-from pagedkv.workload import WORKLOADS
 
 MODULES = (address, arena_playground, blocks, fragmentation, kv_size, online, reading, reservation, sharing, watermark)
 EXPLORERS = {module.__name__.rsplit(".", 1)[-1]: module for module in MODULES}
@@ -114,7 +114,7 @@ def test_moving_a_slider_simulates_little_and_draws_little(name, monkeypatch):
     for settings in cases:
         picture(**settings)
     simulated = []
-    for module in (policies, reservation, watermark):
+    for module in (experiment, reservation):
         monkeypatch.setattr(module, "simulate", counted(module.simulate, simulated))
     assert all(len(picture(**settings)) < 600_000 for settings in cases)
     assert set(simulated) <= {1}  # what one request holds is looked up anew
@@ -191,7 +191,7 @@ def test_scrubber_reaches_the_last_step_of_the_longer_run():
     left, right, workload, colours, step = box.children[0].children
     for policy in ("oracle, buddy", "paged"):
         left.value = policy
-        longest = max(fragmentation.run(workload.value, name).num_steps for name in (policy, "paged"))
+        longest = max(experiment.run(workload.value, name).num_steps for name in (policy, "paged"))
         assert step.max == longest - 1
         step.value = step.max
         assert "1 run, " in box.children[2].value

@@ -8,7 +8,6 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "pagedkv"
 # Room -> the rooms that it stands on. A module belongs to the longest name that begins its own.
 BLOCKS = ("arguments", "block_pool", "block_table", "prefix_cache", "sizing")
-SIMULATION = ("arena", "policies", "sharing", "simulator", "timeline", "workload")
 ENGINE = (*BLOCKS, "attention", "device_tables", "kv_cache")
 FLOORS = {
     "arguments": (),
@@ -19,14 +18,13 @@ FLOORS = {
     "kv_cache": ("arguments", "sizing", "attention"),
     "device_tables": ("arguments", "block_table"),
     "attention": ("arguments",),
-    **dict.fromkeys(SIMULATION, (*BLOCKS, *SIMULATION)),
-    "simulation": (*BLOCKS, *SIMULATION),
+    "simulation": BLOCKS,
     "environment": (),
     "tiny_kernel": (),
-    "bench": (*ENGINE, *SIMULATION, "bench"),
-    "draw": (*ENGINE, *SIMULATION, "bench", "draw"),
-    "explore": (*ENGINE, *SIMULATION, "simulation", "bench", "draw", "explore"),
-    "quiz": (*ENGINE, *SIMULATION, "quiz"),
+    "bench": (*ENGINE, "simulation", "bench"),
+    "draw": (*ENGINE, "simulation", "bench", "draw"),
+    "explore": (*ENGINE, "simulation", "bench", "draw", "explore"),
+    "quiz": (*ENGINE, "simulation", "quiz"),
 }
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path.parent != PACKAGE or path.stem != "__init__")
 
@@ -63,4 +61,4 @@ def test_imports_go_down(path):
 def test_an_import_that_goes_up_is_seen():
     assert upward("attention", "def f():\n    from pagedkv.draw.style import INK") == ["pagedkv.draw.style.INK"]
     assert upward("bench", "import pagedkv.bench.cases, pagedkv.attention.paged") == []
-    assert upward("arena", "from pagedkv import draw") == ["pagedkv.draw"]
+    assert upward("simulation", "from pagedkv import draw") == ["pagedkv.draw"]

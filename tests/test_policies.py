@@ -3,10 +3,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plain_simulator import PagedWithIds
 
-from pagedkv.arena import Arena, BuddyArena, Extent, OutOfMemory
 from pagedkv.block_pool import OutOfBlocks
-from pagedkv.policies import GrowByCopy, MaxLength, Oracle, Paged, PowerOfTwo
-from pagedkv.workload import Request
+from pagedkv.simulation.arena import Arena, BuddyArena, Extent, OutOfMemory
+from pagedkv.simulation.policies import GrowByCopy, MaxLength, Oracle, Paged, PowerOfTwo
+from pagedkv.simulation.workload import Request
 
 
 def request(prompt, output, request_id=0):

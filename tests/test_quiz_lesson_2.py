@@ -6,12 +6,12 @@ from itertools import accumulate
 import numpy as np
 import pytest
 
-from pagedkv.arena import Arena
-from pagedkv.policies import Paged
 from pagedkv.quiz import lesson_2_1, lesson_2_2, lesson_2_3
 from pagedkv.quiz.check import check, find
-from pagedkv.simulator import simulate
-from pagedkv.workload import Request
+from pagedkv.simulation.arena import Arena
+from pagedkv.simulation.policies import Paged
+from pagedkv.simulation.simulator import simulate
+from pagedkv.simulation.workload import Request
 
 pytestmark = pytest.mark.usefixtures("references_are_answers")
 
@@ -64,7 +64,7 @@ def padded(max_seq_len, prompt, output, generated):
 
 
 def simulated(prompt, output, asked, part):
-    from pagedkv.policies import Reservation
+    from pagedkv.simulation.policies import Reservation
 
     class Asks(Reservation):
         def asked(self, request):

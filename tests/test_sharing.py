@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from pagedkv.block_pool import BlockPool
-from pagedkv.sharing import PUBLISHED, SWITCH, SharedRequest, share_saved
-from pagedkv.workload import Request, sample_requests
+from pagedkv.simulation.sharing import PUBLISHED, SWITCH, SharedRequest, share_saved
+from pagedkv.simulation.workload import Request, sample_requests
 
 
 def used(pool):

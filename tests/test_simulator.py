@@ -4,11 +4,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from plain_simulator import FIELDS, PagedWithIds, simulate_plainly
 
-from pagedkv.arena import Arena, BuddyArena, Extent
-from pagedkv.policies import GrowByCopy, MaxLength, Oracle, Paged, Policy, PowerOfTwo
-from pagedkv.simulator import simulate
-from pagedkv.timeline import SHARES
-from pagedkv.workload import Request, sample_requests
+from pagedkv.simulation.arena import Arena, BuddyArena, Extent
+from pagedkv.simulation.policies import GrowByCopy, MaxLength, Oracle, Paged, Policy, PowerOfTwo
+from pagedkv.simulation.simulator import simulate
+from pagedkv.simulation.timeline import SHARES
+from pagedkv.simulation.workload import Request, sample_requests
 
 CAPACITY = 3000
 POLICIES = {  # name: (the policy, what the plain simulator runs in its place)

@@ -7,7 +7,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-FLOORS = "arguments sizing workload arena block_pool block_table prefix_cache policies timeline simulator".split()
+FLOORS = "arguments sizing block_pool block_table prefix_cache simulation.experiment simulation.sharing".split()
 NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
 LESSONS = ("2_1_contiguous_allocation", "2_2_fragmentation", "2_3_the_core_tension")
 

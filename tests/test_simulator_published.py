@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from pagedkv.arena import Arena, BuddyArena
-from pagedkv.policies import MaxLength, Oracle, Paged, PowerOfTwo
-from pagedkv.simulator import simulate
-from pagedkv.workload import sample_requests
+from pagedkv.simulation.arena import Arena, BuddyArena
+from pagedkv.simulation.policies import MaxLength, Oracle, Paged, PowerOfTwo
+from pagedkv.simulation.simulator import simulate
+from pagedkv.simulation.workload import sample_requests
 
 SLOTS = 15_728
 PUBLISHED = {  # per cent of the pool: token states, reserved, internal, external and others

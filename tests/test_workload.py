@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pagedkv.arena import Arena
-from pagedkv.policies import MaxLength
-from pagedkv.simulator import simulate
-from pagedkv.workload import WORKLOADS, Request, length_table, load_trace, sample_requests
+from pagedkv.simulation.arena import Arena
+from pagedkv.simulation.policies import MaxLength
+from pagedkv.simulation.simulator import simulate
+from pagedkv.simulation.workload import WORKLOADS, Request, length_table, load_trace, sample_requests
 
 AZURE = "TIMESTAMP,ContextTokens,GeneratedTokens\n"
 

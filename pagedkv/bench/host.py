@@ -14,9 +14,9 @@ from pagedkv.attention.paged import paged_attention
 from pagedkv.block_pool import BlockPool
 from pagedkv.block_table import BlockTable
 from pagedkv.device_tables import DeviceBlockTables, pack_block_tables
-from pagedkv.policies import Paged
-from pagedkv.simulator import simulate
-from pagedkv.workload import sample_requests
+from pagedkv.simulation.policies import Paged
+from pagedkv.simulation.simulator import simulate
+from pagedkv.simulation.workload import sample_requests
 
 Pair = tuple[Callable[[], object], Callable[[], object]]
 

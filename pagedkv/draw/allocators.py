@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pagedkv.draw import style
 from pagedkv.draw.canvas import Canvas
 from pagedkv.draw.strip import Piece, draw_strip, state_piece
-from pagedkv.timeline import Timeline
+from pagedkv.simulation.timeline import Timeline
 
 
 def shares_by_allocator(runs: Mapping[str, Timeline], title: str) -> tuple[Canvas, str]:

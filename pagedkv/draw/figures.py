@@ -5,7 +5,6 @@
 
 from collections.abc import Callable
 
-from pagedkv.arena import Arena, BuddyArena
 from pagedkv.block_pool import BlockPool
 from pagedkv.block_table import BlockTable
 from pagedkv.draw.address import address_path
@@ -15,10 +14,11 @@ from pagedkv.draw.mapping import logical_to_physical
 from pagedkv.draw.published import PUBLISHED, published_and_measured
 from pagedkv.draw.reservation import life_of_a_reservation, pool_of_reservations
 from pagedkv.draw.snapshot import side_by_side
-from pagedkv.policies import MaxLength, Oracle, Paged, PowerOfTwo
-from pagedkv.simulator import simulate
+from pagedkv.simulation.arena import Arena
+from pagedkv.simulation.experiment import CAPACITY, POLICIES
+from pagedkv.simulation.simulator import simulate
+from pagedkv.simulation.workload import sample_requests
 from pagedkv.sizing import MODELS
-from pagedkv.workload import sample_requests
 
 
 def reservation() -> tuple[Canvas, str]:
@@ -100,16 +100,14 @@ def address() -> tuple[Canvas, str]:
 
 def published() -> tuple[Canvas, str]:
     """Figure 2 of the PagedAttention paper, with the means over five seeds of 600 saturated requests each."""
-    capacity, num_requests, seeds = 15_728, 600, range(5)
+    capacity, num_requests, seeds = CAPACITY, 600, range(5)
     policies = {
-        "Orca (Max)": lambda: MaxLength(BuddyArena(capacity)),
-        "Orca (Pow2)": lambda: PowerOfTwo(BuddyArena(capacity)),
-        "Orca (Oracle)": lambda: Oracle(BuddyArena(capacity)),
-        "vLLM": lambda: Paged(capacity // 16),
+        "Orca (Max)": "max length, buddy", "Orca (Pow2)": "power of two, buddy", "Orca (Oracle)": "oracle, buddy", "vLLM": "paged",
     }
     measured = {}
     for name, policy in policies.items():
-        shares = [simulate(sample_requests("paper-sharegpt", num_requests, seed=seed), policy(), capacity).shares() for seed in seeds]
+        samples = [sample_requests("paper-sharegpt", num_requests, seed=seed) for seed in seeds]
+        shares = [simulate(requests, POLICIES[policy](capacity), capacity).shares() for requests in samples]
         measured[name] = {state: sum(share[state] for share in shares) / len(shares) for state in shares[0]}
     words = "; ".join(
         f"{name} {', '.join(f'{state} {value} and {100 * measured[name][state]:.1f}' for state, value in bars.items())}"
@@ -121,10 +119,10 @@ def published() -> tuple[Canvas, str]:
 
 def front() -> tuple[Canvas, str]:
     """The README's picture: one pool, the same requests, with and without paging."""
-    capacity, num_requests, step = 15_728, 300, 2000
+    capacity, num_requests, step = CAPACITY, 300, 2000
     requests = sample_requests("paper-sharegpt", num_requests)
-    runs = [("max-length reservation", simulate(requests, MaxLength(Arena(capacity)), capacity)),
-            ("paged", simulate(requests, Paged(capacity // 16), capacity))]
+    policies = {"max-length reservation": "max length, first fit", "paged": "paged"}
+    runs = [(name, simulate(requests, POLICIES[policy](capacity), capacity)) for name, policy in policies.items()]
     used = [run.token_states[run.step.searchsorted(step)] / capacity for _, run in runs]
     ends = [run.num_steps for _, run in runs]
     alt = (

@@ -6,8 +6,8 @@ import numpy as np
 
 from pagedkv.bench.recorded import recorded
 from pagedkv.draw import measurements
+from pagedkv.simulation.workload import sample_requests
 from pagedkv.sizing import ceil_div
-from pagedkv.workload import sample_requests
 
 
 def block_sizes():

@@ -7,8 +7,8 @@ from pagedkv.draw.canvas import Canvas
 from pagedkv.draw.memory_map import GAP, draw_memory_map
 from pagedkv.draw.strip import Piece, draw_legend
 from pagedkv.draw.timeline import draw_shares
+from pagedkv.simulation.timeline import Timeline
 from pagedkv.sizing import ceil_div
-from pagedkv.timeline import Timeline
 
 ROWS = 16
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from pagedkv.draw import style
 from pagedkv.draw.canvas import Canvas
-from pagedkv.timeline import Timeline
+from pagedkv.simulation.timeline import Timeline
 
 COLUMNS = 240  # more are not seen
 LEFT, RIGHT = 66, 250  # pixels for the axis and for the labels

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pagedkv.draw import style
 from pagedkv.draw.canvas import Canvas
 from pagedkv.draw.timeline import draw_shares
-from pagedkv.timeline import Timeline
+from pagedkv.simulation.timeline import Timeline
 
 
 def watermark_bars(runs: Mapping[float, Timeline], chosen: float) -> tuple[Canvas, str]:

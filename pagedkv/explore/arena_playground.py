@@ -1,8 +1,8 @@
 """The arena playground: allocate and free by hand, and watch holes appear until a request that ought to fit does not."""
 
-from pagedkv.arena import Arena, BuddyArena, OutOfMemory
 from pagedkv.draw.playground import playground
 from pagedkv.explore import widget
+from pagedkv.simulation.arena import Arena, BuddyArena, OutOfMemory
 
 CAPACITY = 64
 ARENAS = {

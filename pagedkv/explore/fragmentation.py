@@ -3,7 +3,7 @@
 from pagedkv.draw.snapshot import side_by_side
 from pagedkv.explore import widget
 from pagedkv.simulation.experiment import MAX_SEQ_LEN, POLICIES, requests_that_fit, run
-from pagedkv.workload import WORKLOADS
+from pagedkv.simulation.workload import WORKLOADS
 
 LEFT, RIGHT, WORKLOAD = "max length, first fit", "paged", "paper-sharegpt"
 

@@ -1,27 +1,20 @@
 """The reservation explorer: how much memory each policy holds for one request, and what of it is used, while the output grows."""
 
-from pagedkv.arena import Arena, BuddyArena
 from pagedkv.draw.held import held_by_policy
 from pagedkv.explore import widget
-from pagedkv.policies import GrowByCopy, MaxLength, Oracle, Paged, PowerOfTwo
-from pagedkv.simulator import simulate
-from pagedkv.workload import Request
+from pagedkv.simulation import experiment
+from pagedkv.simulation.simulator import simulate
+from pagedkv.simulation.workload import Request
 
 CAPACITY = 4096  # room for the copy of the longest request
-POLICIES = {
-    "max length": lambda: MaxLength(Arena(CAPACITY)),
-    "power of two": lambda: PowerOfTwo(Arena(CAPACITY)),
-    "power of two, buddy": lambda: PowerOfTwo(BuddyArena(CAPACITY)),
-    "oracle": lambda: Oracle(Arena(CAPACITY)),
-    "oracle, buddy": lambda: Oracle(BuddyArena(CAPACITY)),
-    "grow by copy": lambda: GrowByCopy(Arena(CAPACITY)),
-    "paged": lambda: Paged(CAPACITY // 16),
-}
+# One request has no neighbours: among arenas only the buddy's rounding makes a difference.
+SAME = ("max length, buddy", "grow by copy, best fit")
+POLICIES = {name.removesuffix(", first fit"): make for name, make in experiment.POLICIES.items() if name not in SAME}
 
 
 def held(policy: str, prompt: int, output: int, generated: int) -> dict[str, int]:
     """Slots that `policy` holds for one request after `generated` output tokens, by state."""
-    timeline = simulate([Request(0, 0.0, prompt, output)], POLICIES[policy](), CAPACITY)
+    timeline = simulate([Request(0, 0.0, prompt, output)], POLICIES[policy](CAPACITY), CAPACITY)
     _, _, tokens, reserved, internal, rounding = (sum(column) for column in zip(*timeline.snapshot(generated), strict=True))
     return {"token_states": tokens, "reserved": reserved, "internal": internal, "external": rounding}
 

@@ -3,7 +3,7 @@
 from pagedkv.block_pool import BlockPool
 from pagedkv.draw.shared_tables import shared_tables
 from pagedkv.explore import widget
-from pagedkv.sharing import PUBLISHED, SharedRequest
+from pagedkv.simulation.sharing import PUBLISHED, SharedRequest
 
 BLOCK_SIZE = 16
 KINDS = {"parallel sampling": 0.0} | {f"beams, {chance:.0%} replaced a step": chance for chance in (0.02, 0.1, 0.5)}

@@ -1,25 +1,27 @@
-"""What the widgets of lesson 2.2 and 2.3 run: every policy by name, on one pool and one set of requests, simulated once."""
+"""The course's one experiment: every policy by name, on one pool and one set of requests, simulated once."""
 
+from collections.abc import Callable
 from functools import cache, lru_cache
 
-from pagedkv.arena import Arena, BuddyArena
-from pagedkv.policies import GrowByCopy, MaxLength, Oracle, Paged, PowerOfTwo
-from pagedkv.simulator import simulate
-from pagedkv.timeline import Timeline
-from pagedkv.workload import Request, sample_requests
+from pagedkv.simulation.arena import Arena, BuddyArena
+from pagedkv.simulation.policies import GrowByCopy, MaxLength, Oracle, Paged, Policy, PowerOfTwo
+from pagedkv.simulation.simulator import simulate
+from pagedkv.simulation.timeline import Timeline
+from pagedkv.simulation.workload import Request, sample_requests
 
 CAPACITY = 15_728  # slots: 12 GiB for OPT-13B
 MAX_SEQ_LEN = 2048
 NUM_TOKENS = 14 * CAPACITY  # enough to fill the pool many times over
-POLICIES = {
-    "max length, first fit": lambda: MaxLength(Arena(CAPACITY)),
-    "power of two, first fit": lambda: PowerOfTwo(Arena(CAPACITY)),
-    "power of two, buddy": lambda: PowerOfTwo(BuddyArena(CAPACITY)),
-    "oracle, first fit": lambda: Oracle(Arena(CAPACITY)),
-    "oracle, buddy": lambda: Oracle(BuddyArena(CAPACITY)),
-    "grow by copy, first fit": lambda: GrowByCopy(Arena(CAPACITY)),
-    "grow by copy, best fit": lambda: GrowByCopy(Arena(CAPACITY, fit="best")),
-    "paged": lambda: Paged(CAPACITY // 16),
+POLICIES: dict[str, Callable[[int], Policy]] = {  # name -> a policy on so many slots
+    "max length, first fit": lambda slots: MaxLength(Arena(slots)),
+    "max length, buddy": lambda slots: MaxLength(BuddyArena(slots)),
+    "power of two, first fit": lambda slots: PowerOfTwo(Arena(slots)),
+    "power of two, buddy": lambda slots: PowerOfTwo(BuddyArena(slots)),
+    "oracle, first fit": lambda slots: Oracle(Arena(slots)),
+    "oracle, buddy": lambda slots: Oracle(BuddyArena(slots)),
+    "grow by copy, first fit": lambda slots: GrowByCopy(Arena(slots)),
+    "grow by copy, best fit": lambda slots: GrowByCopy(Arena(slots, fit="best")),
+    "paged": lambda slots: Paged(slots // 16),
 }
 
 
@@ -39,4 +41,10 @@ def requests_that_fit(workload: str) -> tuple[Request, ...]:
 @lru_cache(maxsize=32)
 def run(workload: str, policy: str) -> Timeline:
     """The run of `requests_that_fit(workload)` under `policy`."""
-    return simulate(requests_that_fit(workload), POLICIES[policy](), CAPACITY)
+    return simulate(requests_that_fit(workload), POLICIES[policy](CAPACITY), CAPACITY)
+
+
+@lru_cache(maxsize=64)
+def paged_run(workload: str, watermark: float) -> Timeline:
+    """The paged run of `requests_that_fit(workload)` in which a new request must leave `watermark` of the pool free."""
+    return simulate(requests_that_fit(workload), Paged(CAPACITY // 16, watermark=watermark), CAPACITY)

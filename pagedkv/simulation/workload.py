@@ -103,7 +103,7 @@ def load_trace(path) -> list[Request]:
 
 @cache
 def _tables() -> dict:
-    return json.loads(files("pagedkv").joinpath("lengths.json").read_text(encoding="utf-8"))
+    return json.loads(files("pagedkv.simulation").joinpath("lengths.json").read_text(encoding="utf-8"))
 
 
 def _draw(rng: np.random.Generator, part: dict, n: int) -> np.ndarray:

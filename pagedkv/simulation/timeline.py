@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pagedkv.arena import Extent
 from pagedkv.arguments import whole_number
 from pagedkv.block_pool import BlockPool
+from pagedkv.simulation.arena import Extent
+from pagedkv.simulation.workload import Request
 from pagedkv.sizing import ceil_div
-from pagedkv.workload import Request
 
 SHARES = ("token_states", "reserved", "internal", "external")
 

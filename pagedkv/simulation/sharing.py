@@ -12,8 +12,8 @@ from statistics import fmean
 from pagedkv.arguments import whole_number
 from pagedkv.block_pool import BlockPool
 from pagedkv.block_table import BlockTable
+from pagedkv.simulation.workload import Request
 from pagedkv.sizing import ceil_div
-from pagedkv.workload import Request
 
 # Kwon et al., SOSP 2023, section 6.3: % of blocks saved, by number of sequences. For ShareGPT it gives the two ends of a range.
 PUBLISHED = {

@@ -20,12 +20,12 @@ from heapq import heappop, heappush
 
 from tqdm import tqdm
 
-from pagedkv.arena import MAX_SLOTS, OutOfMemory
 from pagedkv.arguments import finite_number, listed, whole_number
 from pagedkv.block_pool import OutOfBlocks
-from pagedkv.policies import Policy
-from pagedkv.timeline import Log, Stay, Timeline
-from pagedkv.workload import Request
+from pagedkv.simulation.arena import MAX_SLOTS, OutOfMemory
+from pagedkv.simulation.policies import Policy
+from pagedkv.simulation.timeline import Log, Stay, Timeline
+from pagedkv.simulation.workload import Request
 
 MAX_STEPS = 10**7  # busy ones: a Timeline has an entry for each
 

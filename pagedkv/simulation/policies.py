@@ -4,11 +4,11 @@ A policy has three verbs: `admit` (the prompt is stored), `grow` (one more token
 never fit. `grow_all` grows every request held by many tokens at once, as far as nothing but growth happens.
 """
 
-from pagedkv.arena import Arena, BuddyArena
 from pagedkv.arguments import finite_number, whole_number
 from pagedkv.block_pool import MAX_BLOCKS, OutOfBlocks
+from pagedkv.simulation.arena import Arena, BuddyArena
+from pagedkv.simulation.workload import Request
 from pagedkv.sizing import ceil_div
-from pagedkv.workload import Request
 
 
 class Policy:
