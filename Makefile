@@ -13,13 +13,13 @@ test: .venv/ready               ## unit and property tests, then every notebook 
 	CI=1 $(BIN)/pytest --nbval --nbval-current-env -n 2 --dist loadfile notebooks
 
 notebooks: .venv/ready          ## execute every notebook in place and derive the learner's editions
-	$(BIN)/python -m pagedkv.quiz.editions
+	$(BIN)/python -m pagedkv.course.editions
 
 pages: .venv/ready              ## write every notebook as a page for a browser, to html/
-	$(BIN)/jupyter nbconvert --to html --template pages --TemplateExporter.extra_template_basedirs=pagedkv/draw --output-dir html notebooks/*.ipynb
+	$(BIN)/jupyter nbconvert --to html --template pages --TemplateExporter.extra_template_basedirs=pagedkv/course --output-dir html notebooks/*.ipynb
 
 figures: .venv/ready            ## redraw figures/
-	$(BIN)/python -m pagedkv.draw
+	$(BIN)/python -m pagedkv.course.figures
 
 bench: .venv/ready              ## measure the kernels on a GPU, the CPU's share as ratios
 	$(BIN)/python -m pagedkv.bench

@@ -15,7 +15,7 @@ if not is_available():
 @pytest.fixture
 def references_are_answers(monkeypatch):
     """The package's own functions may be handed in, which a learner is refused."""
-    monkeypatch.setattr("pagedkv.quiz.check.borrowed", lambda answer: False)
+    monkeypatch.setattr("pagedkv.course.judge.check.borrowed", lambda answer: False)
 
 
 def pytest_collection_modifyitems(items):

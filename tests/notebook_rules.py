@@ -2,7 +2,7 @@
 
 import re
 
-from pagedkv.quiz.editions import IGNORE, WIDGET
+from pagedkv.course.editions import IGNORE, WIDGET
 
 MIME_TYPES = {"text/plain", "text/html", "text/markdown", "text/latex", "image/png"}
 PRIVATE = {

@@ -40,7 +40,7 @@ def python(code, **environment):
 def interpreter():
     """Triton 3.6's, for one, does not run with NumPy 2.5. Lesson 1 tells a learner; here it leaves nothing to test."""
     variables = os.environ | {"TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}
-    if subprocess.run([sys.executable, "-m", "pagedkv.tiny_kernel", "cpu"], env=variables, capture_output=True).returncode:
+    if subprocess.run([sys.executable, "-m", "pagedkv.course.lesson_1.tiny_kernel", "cpu"], env=variables, capture_output=True).returncode:
         pytest.skip("Triton's interpreter does not work with this NumPy")
 
 

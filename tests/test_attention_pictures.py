@@ -6,13 +6,13 @@ import math
 import pytest
 from svg_text import overlaps, text_boxes
 
-from pagedkv.draw.bytes_moved import bytes_moved
-from pagedkv.draw.causal_blocks import causal_blocks, kind_of
-from pagedkv.draw.merge_tree import merge_trees
-from pagedkv.draw.online_steps import online_step, statistics
-from pagedkv.draw.reading import OWN, SEEN, reading
-from pagedkv.draw.rounding import rounding_errors
-from pagedkv.explore import online
+from pagedkv.course.lesson_4_1.bytes_moved import bytes_moved
+from pagedkv.course.lesson_4_1.causal_blocks import causal_blocks, kind_of
+from pagedkv.course.lesson_4_1.pictures import OWN, SEEN, reading
+from pagedkv.course.lesson_4_2 import widgets as online
+from pagedkv.course.lesson_4_2.merge_tree import merge_trees
+from pagedkv.course.lesson_4_2.pictures import online_step, statistics
+from pagedkv.course.lesson_4_2.rounding import rounding_errors
 
 TREES = [("One after another", (((0, 1), 2), 3)), ("In pairs, shuffled", ((3, 1), (0, 2)))]
 STATES = {tree: (14.25, 103.5, 12.3456) for tree in [0, 1, 2, 3, (0, 1), ((0, 1), 2), (((0, 1), 2), 3), (3, 1), (0, 2), ((3, 1), (0, 2))]}

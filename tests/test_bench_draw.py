@@ -8,14 +8,14 @@ import pytest
 from svg_text import overlaps, text_boxes
 
 from pagedkv.bench.recorded import FOLDER, recorded, results, source
-from pagedkv.draw import measurements, style
-from pagedkv.draw.coalescing import sectors_of, touched_sectors
-from pagedkv.draw.kernel_figures import KERNEL_FIGURES
-from pagedkv.draw.packing import packed_heads
-from pagedkv.draw.show import save
-from pagedkv.draw.source import changes, piece, show_changes, show_function, show_piece
-from pagedkv.draw.splits import cut, splits_of_sequences
-from pagedkv.explore import split_kv
+from pagedkv.course.draw import measurements, style
+from pagedkv.course.draw.show import save
+from pagedkv.course.draw.source import changes, piece, show_changes, show_function, show_piece
+from pagedkv.course.lesson_4_3 import widgets as split_kv
+from pagedkv.course.lesson_4_3.kernel_figures import KERNEL_FIGURES
+from pagedkv.course.lesson_4_3.packing import packed_heads
+from pagedkv.course.lesson_4_3.pictures import sectors_of, touched_sectors
+from pagedkv.course.lesson_4_3.splits import cut, splits_of_sequences
 
 
 def entry(case, size, results, **rest):

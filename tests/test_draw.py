@@ -5,9 +5,9 @@ import xml.etree.ElementTree as ElementTree
 import numpy as np
 import pytest
 
-from pagedkv.draw import style
-from pagedkv.draw.canvas import Canvas
-from pagedkv.draw.show import save, show
+from pagedkv.course.draw import style
+from pagedkv.course.draw.canvas import Canvas
+from pagedkv.course.draw.show import save, show
 
 SVG = "{http://www.w3.org/2000/svg}"
 # Machado, Oliveira and Fernandes (2009), full severity, on linear RGB.

@@ -7,12 +7,12 @@ from svg_text import overlaps, text_boxes
 
 from pagedkv.block_pool import BlockPool
 from pagedkv.block_table import BlockTable
-from pagedkv.draw import style
-from pagedkv.draw.address import address_path
-from pagedkv.draw.blocks import pool_and_tables
-from pagedkv.draw.reuse import reuse
-from pagedkv.draw.savings import savings
-from pagedkv.draw.shared_tables import shared_tables
+from pagedkv.course.draw import style
+from pagedkv.course.draw.pool import pool_and_tables
+from pagedkv.course.lesson_3_1.pictures import address_path
+from pagedkv.course.lesson_3_3.pictures import shared_tables
+from pagedkv.course.lesson_3_3.reuse import reuse
+from pagedkv.course.lesson_3_3.savings import savings
 from pagedkv.simulation.sharing import SharedRequest
 
 

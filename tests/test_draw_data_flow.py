@@ -2,7 +2,7 @@
 
 import pytest
 
-from pagedkv.draw.data_flow import ROWS, data_flow
+from pagedkv.course.lesson_5_2.pictures import ROWS, data_flow
 
 TOKENS, BLOCKS, TABLE, SLOTS = list("PAGED"), [list("PAGE"), ["D"]], [2, 0], [8, 9, 10, 11, 0]
 

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 from svg_text import overlaps, text_boxes
 
-from pagedkv.draw import style
-from pagedkv.draw.figures import FIGURES
-from pagedkv.draw.holes import arena_pieces
-from pagedkv.draw.kv_size import in_words
-from pagedkv.draw.published import PUBLISHED
-from pagedkv.draw.show import save
-from pagedkv.draw.snapshot import snapshot_pieces
-from pagedkv.draw.timeline import _column_means
+from pagedkv.course.draw import style
+from pagedkv.course.draw.arena import arena_pieces
+from pagedkv.course.draw.show import save
+from pagedkv.course.draw.snapshot import snapshot_pieces
+from pagedkv.course.draw.timeline import _column_means
+from pagedkv.course.lesson_2_1.pictures import in_words
+from pagedkv.course.lesson_2_2.pictures import FIGURES
+from pagedkv.course.lesson_2_2.published import PUBLISHED
 from pagedkv.simulation.arena import Arena, BuddyArena
 from pagedkv.simulation.policies import MaxLength, Paged
 from pagedkv.simulation.simulator import simulate

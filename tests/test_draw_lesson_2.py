@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 from svg_text import text_boxes
 
-from pagedkv.draw import style
-from pagedkv.draw.allocators import rounding_share, shares_by_allocator
-from pagedkv.draw.block_sizes import token_share_by_block_size
-from pagedkv.draw.branches import copied_prompts
-from pagedkv.draw.canvas import Canvas
-from pagedkv.draw.lengths import lengths_against_reservation
-from pagedkv.draw.recompute import recomputed_and_kept
-from pagedkv.draw.scattered import scattered
-from pagedkv.quiz.lesson_2_1 import computed_with_cache, computed_without_cache
+from pagedkv.course.draw import style
+from pagedkv.course.draw.canvas import Canvas
+from pagedkv.course.lesson_2_1.exercises import computed_with_cache, computed_without_cache
+from pagedkv.course.lesson_2_1.lengths import lengths_against_reservation
+from pagedkv.course.lesson_2_1.recompute import recomputed_and_kept
+from pagedkv.course.lesson_2_2.allocators import rounding_share, shares_by_allocator
+from pagedkv.course.lesson_2_2.branches import copied_prompts
+from pagedkv.course.lesson_2_3.block_sizes import token_share_by_block_size
+from pagedkv.course.lesson_2_3.scattered import scattered
 from pagedkv.simulation.arena import BuddyArena
 from pagedkv.simulation.policies import Oracle
 from pagedkv.simulation.simulator import simulate

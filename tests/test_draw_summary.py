@@ -5,11 +5,11 @@ from math import e
 
 from pagedkv.block_pool import BlockPool
 from pagedkv.block_table import BlockTable
-from pagedkv.draw import style
-from pagedkv.draw.block_by_block import Step, block_by_block
-from pagedkv.draw.canvas import Canvas
-from pagedkv.draw.chapter_map import chapter_map
-from pagedkv.draw.request_journey import journey
+from pagedkv.course.draw import style
+from pagedkv.course.draw.canvas import Canvas
+from pagedkv.course.lesson_1.pictures import chapter_map
+from pagedkv.course.lesson_5_1.block_by_block import Step, block_by_block
+from pagedkv.course.lesson_5_1.pictures import journey
 
 
 def texts(canvas: Canvas) -> Counter:

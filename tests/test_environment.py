@@ -6,11 +6,11 @@ import sys
 
 import pytest
 
-from pagedkv import environment
+from pagedkv.course.lesson_1 import environment
 
 ABSENT = "import sys; sys.modules.update(dict.fromkeys({names}))\nimport importlib.metadata as metadata\nfound = metadata.version\n" \
     "def version(name):\n    if name in {names}:\n        raise metadata.PackageNotFoundError(name)\n    return found(name)\n" \
-    "metadata.version = version\nfrom pagedkv import environment as e\ne.report()\nprint(e.self_test())"
+    "metadata.version = version\nfrom pagedkv.course.lesson_1 import environment as e\ne.report()\nprint(e.self_test())"
 
 
 def run_without(*names: str) -> str:
@@ -46,7 +46,7 @@ def test_a_wrong_answer_is_said(capsys, monkeypatch):
 def test_the_tiny_kernel_can_fail():
     pytest.importorskip("triton")
     other_weights = "import runpy, sys, torch; torch.Tensor.log = torch.Tensor.sqrt; sys.argv[1:] = ['cpu']; "
-    run = [sys.executable, "-c", other_weights + "runpy.run_module('pagedkv.tiny_kernel', run_name='__main__')"]
+    run = [sys.executable, "-c", other_weights + "runpy.run_module('pagedkv.course.lesson_1.tiny_kernel', run_name='__main__')"]
     ran = subprocess.run(run, env=os.environ | {"TRITON_INTERPRET": "1"}, capture_output=True, text=True)
     assert ran.returncode == 1 and ran.stderr == ""
 

@@ -7,27 +7,24 @@ import ipywidgets
 import pytest
 from svg_text import overlaps, text_boxes
 
-from pagedkv.draw.canvas import Canvas
-from pagedkv.explore import (
-    address,
-    arena_playground,
-    blocks,
-    fragmentation,
-    kv_size,
-    online,
-    reading,
-    reservation,
-    sharing,
-    watermark,
-    widget,
-)
+from pagedkv.course.draw import widget
+from pagedkv.course.draw.canvas import Canvas
+from pagedkv.course.lesson_2_1 import widgets as kv_size
+from pagedkv.course.lesson_2_2 import fragmentation, reservation
+from pagedkv.course.lesson_2_2 import widgets as arena_playground
+from pagedkv.course.lesson_2_3 import widgets as watermark
+from pagedkv.course.lesson_3_1 import address
+from pagedkv.course.lesson_3_1 import widgets as blocks
+from pagedkv.course.lesson_3_3 import widgets as sharing
+from pagedkv.course.lesson_4_1 import widgets as reading
+from pagedkv.course.lesson_4_2 import widgets as online
 from pagedkv.simulation import experiment
 from pagedkv.simulation.arena import OutOfMemory
 from pagedkv.simulation.workload import WORKLOADS
 from pagedkv.sizing import MODELS
 
 MODULES = (address, arena_playground, blocks, fragmentation, kv_size, online, reading, reservation, sharing, watermark)
-EXPLORERS = {module.__name__.rsplit(".", 1)[-1]: module for module in MODULES}
+EXPLORERS = dict(zip("address arena_playground blocks fragmentation kv_size online reading reservation sharing watermark".split(), MODULES, strict=True))
 # For each widget: settings at the ends of its controls, where pictures break.
 SETTINGS = {
     "address": [

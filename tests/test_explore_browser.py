@@ -5,15 +5,16 @@ from pathlib import Path
 import pytest
 from lab import jupyter_lab, notebook_page, run_all_cells
 
-import pagedkv.explore
+import pagedkv.course
 
 pytestmark = pytest.mark.browser
 pytest.importorskip("playwright")
 
 from playwright.sync_api import expect  # noqa: E402
 
-FOLDER = Path(pagedkv.explore.__file__).parent
-WIDGETS = sorted(path.stem for path in FOLDER.glob("*.py") if "def explorer(" in path.read_text(encoding="utf-8"))
+FOLDER = Path(pagedkv.course.__file__).parent
+MODULES = sorted(path for path in FOLDER.glob("lesson_*/*.py") if "def explorer(" in path.read_text(encoding="utf-8"))
+WIDGETS = [f"{path.parent.name}.{path.stem}" for path in MODULES]
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
@@ -21,7 +22,7 @@ def page(tmp_path_factory):
 
     home = tmp_path_factory.mktemp("lab")
     (home / "work").mkdir()
-    cells = [nbformat.v4.new_code_cell(f"from pagedkv.explore import {name}\n{name}.explorer()") for name in WIDGETS]
+    cells = [nbformat.v4.new_code_cell(f"import pagedkv.course.{name} as widget\nwidget.explorer()") for name in WIDGETS]
     kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}, "language_info": {"name": "python"}}
     nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=kernel), home / "work" / "widgets.ipynb")
     with jupyter_lab(home / "work", home) as address, notebook_page(address, "widgets.ipynb", height=1200 * len(WIDGETS)) as page:
@@ -40,7 +41,7 @@ def test_widget_is_drawn_with_its_controls_and_fits_the_page(page, name):
     assert all(label.strip() for label in cell.locator(".widget-label:visible").all_inner_texts())
 
 
-@pytest.mark.parametrize("name", [name for name in WIDGETS if name != "arena_playground"])  # whose slider only sets a size
+@pytest.mark.parametrize("name", [name for name in WIDGETS if name != "lesson_2_2.widgets"])  # whose slider only sets a size
 def test_arrow_key_moves_the_slider_and_the_picture_follows(page, name):
     cell = page.locator(".jp-Notebook .jp-CodeCell").nth(WIDGETS.index(name))
     if not cell.locator(".noUi-handle").count():
@@ -54,7 +55,7 @@ def test_arrow_key_moves_the_slider_and_the_picture_follows(page, name):
 
 
 def test_playground_buttons_allocate_and_run_out_of_memory(page):
-    cell = page.locator(".jp-Notebook .jp-CodeCell").nth(WIDGETS.index("arena_playground"))
+    cell = page.locator(".jp-Notebook .jp-CodeCell").nth(WIDGETS.index("lesson_2_2.widgets"))
     for _ in range(3):
         cell.get_by_role("button", name="Allocate").click()
     cell.locator("svg[aria-label*='OutOfMemory']").wait_for(timeout=10_000)

@@ -19,12 +19,8 @@ FLOORS = {
     "device_tables": ("arguments", "block_table"),
     "attention": ("arguments",),
     "simulation": BLOCKS,
-    "environment": (),
-    "tiny_kernel": (),
-    "bench": (*ENGINE, "simulation", "bench"),
-    "draw": (*ENGINE, "simulation", "bench", "draw"),
-    "explore": (*ENGINE, "simulation", "bench", "draw", "explore"),
-    "quiz": (*ENGINE, "simulation", "quiz"),
+    "bench": (*ENGINE, "simulation"),
+    "course": (*ENGINE, "simulation", "bench"),
 }
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path.parent != PACKAGE or path.stem != "__init__")
 
@@ -59,6 +55,6 @@ def test_imports_go_down(path):
 
 
 def test_an_import_that_goes_up_is_seen():
-    assert upward("attention", "def f():\n    from pagedkv.draw.style import INK") == ["pagedkv.draw.style.INK"]
+    assert upward("attention", "def f():\n    from pagedkv.course.draw.style import INK") == ["pagedkv.course.draw.style.INK"]
     assert upward("bench", "import pagedkv.bench.cases, pagedkv.attention.paged") == []
-    assert upward("simulation", "from pagedkv import draw") == ["pagedkv.draw"]
+    assert upward("simulation", "from pagedkv import course") == ["pagedkv.course"]

@@ -9,7 +9,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from pagedkv.quiz import editions
+from pagedkv.course import editions
 
 ROOT = Path(__file__).parents[1]
 NBGRADER = ROOT / ".venv-teach/bin/nbgrader"

@@ -11,8 +11,8 @@ import nbformat
 import pytest
 from notebook_rules import code_cells, problems, text_of
 
-from pagedkv.quiz import editions
-from pagedkv.quiz.check import find
+from pagedkv.course import editions
+from pagedkv.course.lessons import find
 
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb")) + sorted((ROOT / "notebooks/solutions").glob("*.ipynb"))
@@ -80,7 +80,7 @@ def test_the_solution_gets_every_point_and_the_untouched_edition_none(path):
 
 
 def test_every_exercise_is_asked_in_its_lesson():
-    from pagedkv.quiz.progress import all_exercises
+    from pagedkv.course.lessons import all_exercises
 
     asked = [found[1] for path in LESSONS for cell in code_cells(read(path)) if (found := editions.GRADED.search(cell.source))]
     assert sorted(asked) == sorted(exercise.name for exercises in all_exercises().values() for exercise in exercises)
@@ -134,7 +134,7 @@ def test_a_notebook_as_an_editor_leaves_it_breaks_several_rules(tmp_path):
     assert len(problems(notebook)) == 6
 
 
-WIDGET = """from pagedkv.explore.widget import explore, slider
+WIDGET = """from pagedkv.course.draw.widget import explore, slider
 explore(lambda n: f"<b>{n}</b>", n=slider("n", 2, 0, 4))"""
 LONG_STREAM = "import sys\nfor i in range(200):\n    print(i, flush=True)"
 
@@ -220,7 +220,7 @@ def test_grade_ids_come_from_the_exercise_and_stay_when_words_change():
 def test_a_solution_that_misses_a_point_is_not_stored_and_named(tmp_path):
     (tmp_path / "solutions").mkdir()
     path = tmp_path / "solutions/lesson.ipynb"
-    nbformat.write(notebook_of("from pagedkv.quiz.check import check", SOLVED, 'check("2.1-reservation", f).points'), path)
+    nbformat.write(notebook_of("from pagedkv.course.judge.check import check", SOLVED, 'check("2.1-reservation", f).points'), path)
     before = path.read_bytes()
     with pytest.raises(ValueError, match="2.1-reservation does not get its 1 points"):
         editions.build("lesson", tmp_path)

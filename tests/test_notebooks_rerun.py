@@ -7,7 +7,7 @@ import pytest
 from nbclient import NotebookClient
 from notebook_rules import code_cells, text_of
 
-from pagedkv.quiz import editions
+from pagedkv.course import editions
 
 SOLUTIONS = {path.stem: path for path in (editions.FOLDER / "solutions").glob("*.ipynb")}
 LESSONS = sorted({path.stem: path for path in editions.FOLDER.glob("*.ipynb")} | SOLUTIONS)

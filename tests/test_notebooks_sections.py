@@ -8,7 +8,7 @@ import nbformat
 import pytest
 from cells import run_cell
 
-from pagedkv.quiz import editions
+from pagedkv.course import editions
 
 pytest.importorskip("torch")
 SOLUTIONS = {path.stem: path for path in (editions.FOLDER / "solutions").glob("*.ipynb")}

@@ -11,7 +11,7 @@ NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
 
 def page(notebook: Path) -> str:
-    exporter = nbconvert.HTMLExporter(template_name="pages", extra_template_basedirs=[str(ROOT / "pagedkv/draw")])
+    exporter = nbconvert.HTMLExporter(template_name="pages", extra_template_basedirs=[str(ROOT / "pagedkv/course")])
     return exporter.from_filename(str(notebook))[0]
 
 

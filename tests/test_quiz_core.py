@@ -11,13 +11,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from pagedkv.quiz import calling
-from pagedkv.quiz import check as check_module
-from pagedkv.quiz import progress as progress_module
-from pagedkv.quiz.calling import NotAttempted, call, freeze, is_stub
-from pagedkv.quiz.check import check, find
-from pagedkv.quiz.compare import Wrong, same
-from pagedkv.quiz.exercise import Exercise, Part, calls, equals
+from pagedkv.course.judge import calling
+from pagedkv.course.judge import check as check_module
+from pagedkv.course.judge import progress as progress_module
+from pagedkv.course.judge.calling import NotAttempted, call, freeze, is_stub
+from pagedkv.course.judge.check import check
+from pagedkv.course.judge.compare import Wrong, same
+from pagedkv.course.judge.exercise import Exercise, Part, calls, equals
+from pagedkv.course.lessons import find
 
 torch = pytest.importorskip("torch")
 
@@ -468,5 +469,5 @@ def test_progress_shows_solved_begun_and_open(beside_notebooks, monkeypatch, cap
 
 
 def test_exercises_load_without_torch():
-    code = "import sys; sys.modules['torch'] = None; from pagedkv.quiz.progress import all_exercises; all_exercises()"
+    code = "import sys; sys.modules['torch'] = None; from pagedkv.course.lessons import all_exercises; all_exercises()"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -6,9 +6,10 @@ import re
 import pytest
 from test_quiz_lesson_3 import LeakyPool
 
-from pagedkv.quiz import lesson_2_1, wrong_entry
-from pagedkv.quiz.check import check
-from pagedkv.quiz.progress import all_exercises
+from pagedkv.course.judge.check import check
+from pagedkv.course.lesson_2_1 import exercises as lesson_2_1
+from pagedkv.course.lesson_5_2 import wrong_entry
+from pagedkv.course.lessons import all_exercises
 
 torch = pytest.importorskip("torch")
 

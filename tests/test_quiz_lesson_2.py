@@ -6,8 +6,11 @@ from itertools import accumulate
 import numpy as np
 import pytest
 
-from pagedkv.quiz import lesson_2_1, lesson_2_2, lesson_2_3
-from pagedkv.quiz.check import check, find
+from pagedkv.course.judge.check import check
+from pagedkv.course.lesson_2_1 import exercises as lesson_2_1
+from pagedkv.course.lesson_2_2 import exercises as lesson_2_2
+from pagedkv.course.lesson_2_3 import exercises as lesson_2_3
+from pagedkv.course.lessons import find
 from pagedkv.simulation.arena import Arena
 from pagedkv.simulation.policies import Paged
 from pagedkv.simulation.simulator import simulate

@@ -6,8 +6,11 @@ import pytest
 
 from pagedkv.block_pool import BlockPool, OutOfBlocks
 from pagedkv.block_table import BlockTable
-from pagedkv.quiz import lesson_3_1, lesson_3_2, lesson_3_3
-from pagedkv.quiz.check import check, find
+from pagedkv.course.judge.check import check
+from pagedkv.course.lesson_3_1 import exercises as lesson_3_1
+from pagedkv.course.lesson_3_2 import exercises as lesson_3_2
+from pagedkv.course.lesson_3_3 import exercises as lesson_3_3
+from pagedkv.course.lessons import find
 
 pytestmark = pytest.mark.usefixtures("references_are_answers")
 

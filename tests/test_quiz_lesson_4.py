@@ -8,9 +8,9 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from pagedkv.attention.online_softmax import SoftmaxState  # noqa: E402
-from pagedkv.quiz import lesson_4_1 as reading  # noqa: E402
-from pagedkv.quiz import lesson_4_2 as merging  # noqa: E402
-from pagedkv.quiz.check import check  # noqa: E402
+from pagedkv.course.judge.check import check  # noqa: E402
+from pagedkv.course.lesson_4_1 import exercises as reading  # noqa: E402
+from pagedkv.course.lesson_4_2 import exercises as merging  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("references_are_answers")
 

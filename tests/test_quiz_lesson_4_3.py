@@ -11,9 +11,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from pagedkv.quiz import lesson_4_3 as lesson  # noqa: E402
-from pagedkv.quiz import overflow  # noqa: E402
-from pagedkv.quiz.check import check  # noqa: E402
+from pagedkv.course.judge.check import check  # noqa: E402
+from pagedkv.course.lesson_4_3 import exercises as lesson  # noqa: E402
+from pagedkv.course.lesson_4_3 import overflow  # noqa: E402
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::RuntimeWarning"),  # a wrong kernel may divide 0 by 0

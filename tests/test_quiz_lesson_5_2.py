@@ -5,12 +5,13 @@ import math
 import numpy as np
 import pytest
 
-from pagedkv.quiz import data_flow, merging, wrong_entry
-from pagedkv.quiz.calling import NotAttempted
-from pagedkv.quiz.check import check, find
-from pagedkv.quiz.compare import Wrong
-from pagedkv.quiz.lesson_5_2 import EXERCISES
-from pagedkv.quiz.wrong_softmax import VERSIONS, in_one_piece
+from pagedkv.course.judge.calling import NotAttempted
+from pagedkv.course.judge.check import check
+from pagedkv.course.judge.compare import Wrong
+from pagedkv.course.lesson_5_2 import data_flow, merging, wrong_entry
+from pagedkv.course.lesson_5_2.exercises import EXERCISES
+from pagedkv.course.lesson_5_2.wrong_softmax import VERSIONS, in_one_piece
+from pagedkv.course.lessons import find
 
 torch = pytest.importorskip("torch")
 

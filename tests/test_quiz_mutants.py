@@ -5,7 +5,8 @@ import pytest
 from cells import run_cell
 from mutation import mutants
 
-from pagedkv.quiz import calling, editions
+from pagedkv.course import editions
+from pagedkv.course.judge import calling
 
 pytest.importorskip("torch")
 SOURCES = sorted((editions.FOLDER / "solutions").glob("*.ipynb"))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pagedkv.draw.figures import published
+from pagedkv.course.lesson_2_2.pictures import published
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -88,7 +88,7 @@ def test_the_notebooks_were_run_on_the_gpu_of_the_record():
 
 
 def test_the_exercises_and_their_points_are_those_of_the_lessons():
-    from pagedkv.quiz.check import find
+    from pagedkv.course.lessons import find
 
     named = re.findall(r"(\d\.\d-[a-z-]+) \((\d+)\)", README)
     assert len(named) > 25

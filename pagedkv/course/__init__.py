@@ -1,0 +1,1 @@
+"""The lessons: a folder each, with what draws (`draw/`) and what judges (`judge/`) for all of them."""

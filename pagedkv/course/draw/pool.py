@@ -1,0 +1,90 @@
+"""A pool of small blocks, the block tables of its sequences, and an arrow for every entry."""
+
+from collections.abc import Mapping, Sequence
+
+from pagedkv.block_pool import BlockPool
+from pagedkv.block_table import BlockTable
+from pagedkv.course.draw import style
+from pagedkv.course.draw.canvas import Canvas
+from pagedkv.sizing import ceil_div
+
+ENTRY, ROW, BLOCK_ROW = 34, 46, 72
+
+
+def pool_and_tables(
+    title: str,
+    pool: BlockPool,
+    tables: Mapping[str, BlockTable],
+    picked: tuple[str, int] | None = None,
+    say: str = "",
+    note: str = "",
+    names: Sequence[str] = (),
+) -> tuple[Canvas, str]:
+    """Tables above, pool below; each slot shows the position that it holds. A block with several owners is outlined twice.
+
+    `picked` is (sequence, position): its entry, its slot and its address are set off. `say` is a line of text under the title,
+    `note` is added to what is said about the pool, `names` fixes the order of the colours where tables come and go. Returns the
+    picture and its words.
+    """
+    size = pool.block_size
+    cell = 22 if size > 1 else 40
+    block_width = cell * size + 14
+    per_row = max((style.WIDTH - 14) // block_width, 1)
+    y_pool = 106 + ROW * max(len(tables), 1) + 40
+    canvas = Canvas(style.WIDTH, y_pool + BLOCK_ROW * ceil_div(pool.num_blocks, per_row) + 8)
+    canvas.text(14, 22, title, size=style.TITLE, bold=True)
+    if say:
+        canvas.text(14, 48, say)
+    state = f"pool: {pool.num_blocks} blocks of {size}, {pool.num_free} free"
+    canvas.text(style.WIDTH - 14, 48, state + note, anchor="end", bold=True)
+    address = tables[picked[0]].translate(picked[1]) if picked else None
+
+    def place(block):
+        return 14 + block % per_row * block_width, y_pool + block // per_row * BLOCK_ROW
+
+    words = {name: f"{name}: {table.num_tokens} token{'' if table.num_tokens == 1 else 's'}" for name, table in tables.items()}
+    left = max([130, *(36 + 1.12 * style.text_width(said) for said in words.values())])  # bold is wider
+    held: dict[int, tuple[str, list[range]]] = {}  # block -> its colour, and the positions that each owner has in it
+    entries = []
+    for row, (name, table) in enumerate(tables.items()):
+        fill = style.request_colour([*(names or tables)].index(name))
+        for logical, block in enumerate(table.blocks):
+            on_path = picked is not None and (name, logical) == (picked[0], address.logical_block)
+            x = left + (logical + row % 2 / 2) * (ENTRY + 6)  # every other row between the entries above, so that arrows pass
+            entries.append((on_path, x, 82 + row * ROW, block, fill))
+            positions = range(logical * size, min(logical * size + size, table.num_tokens))
+            held.setdefault(block, (fill, []))[1].append(positions)
+    for on_path, x, y, _, fill in entries:
+        canvas.rect(x, y, ENTRY, 26, fill, **_edge(on_path))
+    for on_path, x, y, block, fill in sorted(entries):  # the picked one on top
+        end_x, end_y = place(block)
+        colour = style.HIGHLIGHT if on_path else style.mix(fill, style.INK, 0.3)
+        canvas.curve(x + ENTRY / 2, y + 27, end_x + cell * size / 2, end_y - 5, stroke=colour, line=2.5 if on_path else 1.2)
+    for on_path, x, y, block, _ in entries:  # over the arrows of the tables above
+        canvas.text(x + ENTRY / 2, y + 13, block, anchor="middle", bold=on_path)
+    for row, name in enumerate(tables):
+        canvas.text(14, 95 + row * ROW, words[name], bold=picked is not None and name == picked[0])
+    for block in range(pool.num_blocks):
+        x, y = place(block)
+        fill, owners = held.get(block, (style.FREE, []))
+        filled = max(owners, key=len) if owners else ()
+        for offset in range(size):
+            label = filled[offset] if offset < len(filled) else None
+            tip = f"block {block}, offset {offset}, slot {block * size + offset}"
+            colour = fill if label is not None else style.FREE
+            canvas.rect(x + offset * cell, y, cell, 26, colour, label=label, stroke=style.GRID, tip=tip)
+        canvas.rect(x, y, cell * size, 26, None, stroke=style.INK if owners else style.GRID, line=2)
+        if len(owners) > 1:
+            canvas.rect(x - 3, y - 3, cell * size + 6, 32, None, stroke=style.INK, line=1.5)
+        number = f"{block}: {pool.ref_count(block)} owners" if pool.ref_count(block) > 1 else block
+        canvas.text(x, y + 40, number, bold=bool(owners), fill=style.INK if owners else style.MUTED)
+    if picked:
+        x, y = place(address.physical_block)
+        canvas.rect(x + address.offset * cell, y, cell, 26, None, **_edge(True))
+    listed = "; ".join(f"{words[name]} in blocks {table.blocks}" for name, table in tables.items()) or "no tables"
+    way = f" Token {picked[1]} of {picked[0]} is in block {address.physical_block}, offset {address.offset}." if picked else ""
+    return canvas, f"{title}. {say}{'. ' * bool(say)}Block tables and their {state}{note}. {listed}.{way}"
+
+
+def _edge(on_path):
+    return {"stroke": style.HIGHLIGHT, "line": 3} if on_path else {"stroke": style.MUTED}

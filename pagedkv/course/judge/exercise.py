@@ -1,0 +1,139 @@
+"""What an exercise is: a name, a title and parts, each a test with points. A test raises Wrong with one sentence, or is passed.
+
+`calls` and `equals` make the usual parts; for anything else write `Part(title, test)`, whose test takes the answer and
+runs the learner's functions through `call`, which copies the inputs, guards against exceptions and endless loops, and reports a
+changed input. Hidden cases are drawn from a seed, so a verdict is always the same. A file of exercises imports torch only inside them.
+"""
+
+import ast
+import copy
+import random
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from pagedkv.course.judge.calling import NotAttempted, call, freeze, is_stub
+from pagedkv.course.judge.compare import EXACT, Wrong, alike, kind, same
+
+
+@dataclass(frozen=True)
+class Part:
+    """One named sub-check. `test(answer)` raises Wrong; `of` picks this part's answer out of a tuple (an index) or dict (a key)."""
+
+    title: str
+    test: Callable
+    points: int = 1
+    of: int | str | None = None
+
+    def run(self, answer) -> None:
+        """Raise NotAttempted, or Wrong with one sentence, unless the answer passes."""
+        try:
+            if self.of is not None:
+                answer = self._own(answer)
+            if is_stub(answer):
+                raise NotAttempted
+            self.test(answer)
+        except (Wrong, NotAttempted):
+            raise
+        except Exception as error:
+            raise Wrong(f"{kind(answer)} of this form cannot be checked ({type(error).__name__}); compare it with the task") from None
+
+    def _own(self, answers):
+        try:
+            return answers[self.of]
+        except (TypeError, LookupError):
+            where = f"under {self.of!r}" if isinstance(self.of, str) else "at its place"
+            raise Wrong(f"no answer stands {where}; hand over all of them, as the cell of the check did") from None
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """`name` starts with the lesson ("2.1-kv-bytes"); `parts` are shown and graded one by one.
+
+    only_with: title of a part that a constant, or doing nothing, passes -> title of the part without which it earns no points.
+    needs: a module without which no answer can be judged, such as "triton".
+    """
+
+    name: str
+    title: str
+    parts: tuple[Part, ...]
+    only_with: dict[str, str] = field(default_factory=dict)
+    needs: str | None = None
+
+    @property
+    def max_points(self) -> int:
+        return sum(part.points for part in self.parts)
+
+
+def calls(title: str, reference: Callable, cases, *, mistakes: Iterable[tuple[Callable, str]] = (), rtol: float = EXACT, points=1, of=None):
+    """A part in which the learner's function must return what `reference` returns, and leave its inputs alone.
+
+    cases: argument tuples, or a function of a seeded `random.Random` that returns them (hidden cases).
+    mistakes: (wrong function, sentence); the sentence is said when the answer behaves like the wrong function in every case. For any
+    other slip the shortest call that fails is quoted, among those that do not depend on the seed.
+    """
+
+    def test(function):
+        inputs = _drawn(title, cases)
+        results = [call(function, *case) for case in inputs]
+        problem = _first_difference(reference, inputs, results, rtol)
+        if problem is None:
+            return
+        for wrong, sentence in mistakes:
+            if _first_difference(wrong, inputs, results, rtol) is None:
+                raise Wrong(sentence)
+        if all(result is None for result in results):
+            raise Wrong("it returns nothing; is the return missing?")
+        fixed = {freeze(case) for case in _drawn(title + ", again", cases)}
+        failing = [
+            case for case, result in zip(inputs, results, strict=True)
+            if freeze(case) in fixed and _first_difference(reference, [case], [result], rtol)
+        ]  # fmt: skip
+        raise Wrong(problem + min((_quoted(function, reference, case) for case in failing), key=len, default=""))
+
+    return Part(title, test, points, of)
+
+
+def equals(title: str, expected, *, rtol: float = 5e-3, mistakes: Iterable[tuple[object, str]] = (), points=1, of=None):
+    """A part whose answer is a value: a number (three significant digits are enough), a string, a list.
+
+    expected: the value, or a function without arguments that computes it. mistakes: (wrong value, sentence).
+    """
+
+    def test(answer):
+        right = expected() if callable(expected) else expected
+        if type(right) is int and isinstance(answer, float) and answer.is_integer():
+            answer = int(answer)
+        try:
+            same(right, answer, rtol)
+        except Wrong:
+            for wrong, sentence in mistakes:
+                if alike(wrong, answer, rtol):
+                    raise Wrong(sentence) from None
+            raise
+
+    return Part(title, test, points, of)
+
+
+def _drawn(title: str, cases) -> list[tuple]:
+    return [tuple(case) for case in (cases(random.Random(title)) if callable(cases) else copy.deepcopy(cases))]
+
+
+def _first_difference(function, inputs, results, rtol) -> str | None:
+    """The sentence about the first result that is not what `function` returns, or None."""
+    for case, result in zip(inputs, results, strict=True):
+        try:
+            same(function(*copy.deepcopy(case)), result, rtol)
+        except Wrong as wrong:
+            return str(wrong)
+    return None
+
+
+def _quoted(function, reference, case) -> str:
+    """What a call should return, to be added to a sentence; nothing where the case is no plain Python data."""
+    inputs, right = ", ".join(map(repr, case)), repr(reference(*copy.deepcopy(case)))
+    try:
+        ast.literal_eval(f"({inputs}, {right})")
+    except (SyntaxError, ValueError):
+        return ""
+    name = getattr(function, "__name__", "")
+    return f": {name if name.isidentifier() else 'your function'}({inputs}) should return {right}"

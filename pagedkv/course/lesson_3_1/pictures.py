@@ -1,0 +1,90 @@
+"""The way from a position to its slot: logical block, table entry, physical block, slot, one row each."""
+
+from pagedkv.block_table import BlockTable
+from pagedkv.course.draw import style
+from pagedkv.course.draw.canvas import Canvas
+from pagedkv.sizing import ceil_div
+
+LEFT, WIDTH, BOX = 140, style.WIDTH - 152, 30
+PER_ROW = 32  # blocks of the pool side by side
+CELL = WIDTH / PER_ROW
+
+
+def address_path(table: BlockTable, position: int, steps: int = 4) -> Canvas:
+    """All entries of a table of up to nine blocks with their arrows into the pool, and the path of one position, up to step 1 to 4.
+
+    Step 1 splits the position, 2 looks the block up, 3 finds it in the pool, 4 adds the offset.
+    """
+    address, size = table.translate(position), table.pool.block_size
+    pool_rows = ceil_div(table.pool.num_blocks, PER_ROW)
+    canvas = Canvas(style.WIDTH, 424 + pool_rows * 34)
+    canvas.text(14, 22, f"Where is token {position} of {table.num_tokens}?", size=style.TITLE, bold=True)
+
+    y_logical, y_table, y_pool = 52, 128, 226
+    y_cells = y_pool + pool_rows * 34 + 42
+    column = min(150, WIDTH / len(table.blocks))
+    for y, words in ((y_logical, "logical blocks"), (y_table, "block table"), (y_pool, "pool")):
+        canvas.text(14, y + BOX / 2, words, bold=True)
+    for block in range(table.pool.num_blocks):
+        x, y = _place(block, y_pool)
+        fill = style.REQUESTS[0] if block in table.blocks else style.FREE
+        canvas.rect(x, y, CELL, BOX, fill, label=block, stroke=style.GRID, line=1)
+    for logical, block in enumerate(table.blocks):
+        x, on_path = LEFT + logical * column, logical == address.logical_block
+        first, last = logical * size, min(logical * size + size, table.num_tokens) - 1
+        canvas.text(x + column / 2 - 6, y_logical - 10, logical, anchor="middle")
+        canvas.rect(x, y_logical, column - 12, BOX, style.REQUESTS[0], label=f"{first}–{last}", **_edge(on_path))
+        canvas.line(x + column / 2 - 6, y_logical + BOX + 2, x + column / 2 - 6, y_table - 3, arrow=True, **_stroke(on_path and steps > 1))
+        canvas.rect(x + column / 2 - 30, y_table, 48, BOX, style.BACKGROUND, label=block, bold=True, **_edge(on_path and steps > 1))
+        canvas.curve(x + column / 2 - 6, y_table + BOX + 2, *_above(block, y_pool), **_stroke(on_path and steps > 2))
+    if steps > 2:
+        x, y = _place(address.physical_block, y_pool)
+        canvas.rect(x, y, CELL, BOX, None, **_edge(True))
+        filled = min(size, table.num_tokens - address.logical_block * size)
+        _cells(canvas, y_cells, address, size, filled, marked=steps > 3)
+        if steps > 3:
+            canvas.line(x + CELL / 2, y + BOX + 2, LEFT + WIDTH * (address.offset + 0.5) / size, y_cells - 3, arrow=True, **_stroke(True))
+
+    said = [
+        f"1  split       {position} // {size} = {address.logical_block},  {position} % {size} = {address.offset}",
+        f"2  look up     table[{address.logical_block}] = {address.physical_block}",
+        f"3  go there    block {address.physical_block} begins at slot {address.physical_block} × {size} = {address.physical_block * size}",
+        f"4  add         {address.physical_block * size} + {address.offset} = slot {address.slot}",
+    ]
+    for step, words in enumerate(said[:steps]):
+        last = step == steps - 1
+        canvas.text(LEFT, y_cells + 60 + 26 * step, words, mono=True, bold=last, fill=style.HIGHLIGHT if last else style.INK)
+    return canvas
+
+
+def _cells(canvas, y, address, size, filled, marked):
+    """The slots of the physical block, with their numbers where they fit."""
+    canvas.text(14, y + BOX / 2, f"block {address.physical_block}", bold=True)
+    cell = WIDTH / size
+    for offset in range(size):
+        slot, picked = address.physical_block * size + offset, marked and offset == address.offset
+        wide = cell > style.text_width(str(slot)) + 4
+        if picked and not wide:
+            canvas.text(LEFT + (offset + 0.5) * cell, y + BOX + 13, slot, anchor="middle")
+        fill, label = style.REQUESTS[0] if offset < filled else style.FREE, slot if wide else None
+        canvas.rect(LEFT + offset * cell, y, cell, BOX, fill, label=label, stroke=style.MUTED, tip=f"slot {slot}, offset {offset}")
+    if marked:
+        canvas.rect(LEFT + address.offset * cell, y, cell, BOX, None, **_edge(True))
+
+
+def _place(block, y_pool):
+    """The top left corner of a block's box in the pool."""
+    return LEFT + block % PER_ROW * CELL, y_pool + block // PER_ROW * 34
+
+
+def _above(block, y_pool):
+    x, y = _place(block, y_pool)
+    return x + CELL / 2, y - 2
+
+
+def _edge(on_path):
+    return {"stroke": style.HIGHLIGHT, "line": 3} if on_path else {"stroke": style.MUTED}
+
+
+def _stroke(on_path):
+    return {"stroke": style.HIGHLIGHT, "line": 2.5} if on_path else {"stroke": style.GRID, "line": 1.5}

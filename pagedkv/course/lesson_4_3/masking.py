@@ -1,0 +1,109 @@
+"""The exercise of lesson 4.3 in which a kernel reads what it must not: unused slots, and entries past the end of its block table."""
+
+import inspect
+import math
+from contextlib import contextmanager, nullcontext
+
+import numpy as np
+
+from pagedkv.course.judge.calling import NotAttempted, call
+from pagedkv.course.judge.compare import Wrong, same
+from pagedkv.course.judge.exercise import Exercise, Part
+
+BLOCK, TILE, DIM = 4, 8, 16  # tokens in a block, tokens in a tile, head_dim
+FAR = 10**8  # a block id outside of any pool
+
+
+def _kernel_part(title: str, poison: float, lengths: tuple[int, ...], stale: int | None = None) -> Part:
+    """The learner's kernel must give attention over `length` tokens, whatever `poison` lies in all other slots of the pool.
+
+    `stale` stands in the table past the last block; None: the table ends there. On a GPU -1 stands there instead, for a kernel that
+    reads on: only the interpreter sees the addresses of a kernel, and stops it before a bad one is followed.
+    """
+
+    def test(kernel):
+        if any(line.strip() == "..." for line in inspect.getsource(kernel.fn).splitlines()):
+            raise NotAttempted
+        for length in lengths:
+            expected, got = _attend(kernel, length, poison, stale)
+            if not bool(got.isfinite().all()):
+                raise Wrong("NaN or infinity of an unused slot reaches the output: a weight of 0 does not help, since 0 · NaN is NaN")
+            try:
+                same(expected, got, 1e-4)
+            except Wrong:
+                raise Wrong("the output is finite, but not that of attention over exactly the first `length` tokens") from None
+
+    return Part(title, test)
+
+
+def _attend(kernel, length: int, poison: float, stale: int | None):
+    """Launch the kernel on one sequence whose blocks are shuffled among poisoned ones; the right answer, and the kernel's."""
+    import torch
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    draw = torch.Generator().manual_seed(length)
+    num_blocks, width, needed = 20, 12, -(-length // BLOCK)  # blocks of the pool; entries of the widest table; of the sequence
+    table = torch.randperm(num_blocks - 2, generator=draw)[:width].int() + 2  # blocks 0 and 1 belong to someone else
+    slots = (table[:, None] * BLOCK + torch.arange(BLOCK)).flatten()[:length]
+    table[needed:] = -1 if device == "cuda" or stale is None else stale
+    rows = (1 + num_blocks) * BLOCK  # one block more in front, for a kernel that follows the -1
+    k_room, v_room = torch.full((2, rows, DIM), poison)
+    k, v = k_room[BLOCK:], v_room[BLOCK:]
+    q = torch.randn(DIM, generator=draw)
+    k[slots] = torch.randn(length, DIM, generator=draw)
+    v[slots] = torch.randn(length, DIM, generator=draw)
+    weights = (k[slots].double() @ q.double()).softmax(0)
+    expected = (weights @ v[slots].double()).float()
+    out = torch.full((DIM,), math.nan, device=device)
+    q, k_room, v_room, table = (x.to(device) for x in (q, k_room, v_room, table))
+    table = table[:needed] if stale is None else table
+
+    def launch():
+        try:
+            with nullcontext() if device == "cuda" else _guarded(q, k_room, v_room, table):
+                kernel[(1,)](q, k_room[BLOCK:], v_room[BLOCK:], table, out, length, BLOCK=BLOCK, TILE=TILE, DIM=DIM)
+        except Exception as error:
+            return error
+
+    if error := call(launch):
+        while error.__cause__:
+            error = error.__cause__
+        if isinstance(error, Wrong):
+            raise error
+        raise Wrong(f"your kernel raises {type(error).__name__} ({' '.join(str(error).split())[:150]})")
+    return expected, out.cpu()
+
+
+@contextmanager
+def _guarded(*tensors):
+    """Let the interpreter's loads read bytes of `tensors` only; any other address raises Wrong before it is followed."""
+    from triton.runtime import interpreter
+
+    read = interpreter._interpreter.load
+    rooms = [(tensor.data_ptr(), tensor.data_ptr() + tensor.nbytes) for tensor in tensors]
+
+    def load(pointers, mask, other, dtype):
+        followed = pointers[mask.astype(bool)]
+        if not all(any(start <= at < end for start, end in rooms) for at in followed.tolist()):
+            if dtype == np.int32:
+                raise Wrong("it reads past the block table, which is just as wide as the sequence needs: which load of yours has no mask?")
+            raise Wrong("it reads outside of the pool: which load follows a table entry past the last block?")
+        return read(pointers, mask, other, dtype)
+
+    interpreter._interpreter.load = load
+    try:
+        yield
+    finally:
+        interpreter._interpreter.load = read
+
+
+MASKING = Exercise(
+    "4.3-masking",
+    "mend the masks of a kernel",
+    (
+        _kernel_part("a full last block", math.nan, (8, 16, 32)),
+        _kernel_part("NaN in every unused slot, a table as wide as the sequence needs", math.nan, (1, 5, 11, 29)),
+        _kernel_part("infinity in every unused slot, large ids in the table's unused part", math.inf, (3, 13, 41), FAR),
+    ),
+    needs="triton",
+)

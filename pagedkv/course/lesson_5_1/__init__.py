@@ -1,0 +1,3 @@
+"""Lesson 5.1: one request through everything."""
+
+TITLE = "Summary"

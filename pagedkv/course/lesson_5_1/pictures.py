@@ -1,0 +1,82 @@
+"""A request and its forks on the way from words to slots: logical blocks, block tables, the pool; what is new is outlined."""
+
+from collections.abc import Collection, Mapping, Sequence
+
+from pagedkv.block_pool import BlockPool
+from pagedkv.block_table import BlockTable
+from pagedkv.course.draw import style
+from pagedkv.course.draw.canvas import Canvas
+
+CELL, HEIGHT, STEP = 50, 26, 32
+LOGICAL_X, TABLE_X, POOL_X, TOP = 34, 284, 470, 88
+OTHERS = style.mix(style.GRID, share=0.4)
+
+
+def journey(
+    title: str, pool: BlockPool, sequences: Mapping[str, tuple[Sequence[str], BlockTable]], new: Collection[int] = ()
+) -> tuple[Canvas, str]:
+    """The words of each sequence in logical blocks, the block table beside them, and the pool with every word in its slot.
+
+    `sequences` maps a name to (its words, its table); words of up to five letters fit. `new` are the slots to outline.
+    A block with two owners says so; blocks of requests that are not shown are hatched. Returns the picture and its words.
+    """
+    size = pool.block_size
+    rows = sum(len(table.blocks) + 1 for _, table in sequences.values())
+    canvas = Canvas(style.WIDTH, TOP + STEP * max(pool.num_blocks, rows) + 8)
+    canvas.text(14, 20, title, size=style.TITLE, bold=True)
+    for x, heading in ((LOGICAL_X, "logical blocks"), (TABLE_X - 14, "block table"), (POOL_X, "physical blocks")):
+        canvas.text(x, 52, heading, bold=True)
+
+    words_in, colour_of = {}, {}
+    y = TOP
+    for index, (name, (words, table)) in enumerate(sequences.items()):
+        canvas.text(LOGICAL_X, y - 13, name)
+        for logical, block in enumerate(table.blocks):
+            first = logical * size
+            cells = dict(zip(range(block * size, block * size + size), words[first : min(first + size, table.num_tokens)], strict=False))
+            colour_of.setdefault(block, style.request_colour(index))
+            words_in.setdefault(block, {}).update(cells)
+            _block(canvas, LOGICAL_X, y, logical, style.request_colour(index), block * size, size, cells, new)
+            canvas.line(LOGICAL_X + size * CELL + 4, y + HEIGHT / 2, TABLE_X - 4, y + HEIGHT / 2, stroke=style.MUTED, arrow=True)
+            canvas.rect(TABLE_X, y, 46, HEIGHT, style.BACKGROUND, label=block, bold=True)
+            target = TOP + block * STEP + HEIGHT / 2
+            stroke, dash = style.mix(style.request_colour(index), style.INK), index % 2 == 1     # told apart where they cross
+            canvas.curve(TABLE_X + 48, y + HEIGHT / 2, POOL_X - 28, target, bend="horizontal", stroke=stroke, dash=dash, line=2)
+            y += STEP
+        y += STEP
+    for block in range(pool.num_blocks):
+        y, owners = TOP + block * STEP, pool.ref_count(block)
+        note = f"{block * size}–{block * size + size - 1}"
+        if block in words_in:
+            _block(canvas, POOL_X, y, block, colour_of[block], block * size, size, words_in[block], new)
+            note += f"  {owners} owners" if owners > 1 else ""
+        else:
+            canvas.text(POOL_X - 7, y + HEIGHT / 2, block, anchor="end")
+            label, fill, hatch = ("another request", OTHERS, "/") if owners else ("free", style.FREE, None)
+            canvas.rect(POOL_X, y, size * CELL, HEIGHT, fill, hatch=hatch, label=label, stroke=style.MUTED)
+        canvas.text(POOL_X + size * CELL + 8, y + HEIGHT / 2, note, fill=style.MUTED)
+    canvas.text(POOL_X + size * CELL + 8, 52, "slots", bold=True)
+    outlined = ", ".join(map(str, sorted(new)))
+    return canvas, f"{title}. {_in_words(pool, sequences, words_in)}{f' Outlined slots: {outlined}.' if outlined else ''}"
+
+
+def _in_words(pool, sequences, shown) -> str:
+    tables = [
+        f"{name}: {table.num_tokens} words, in blocks {', '.join(map(str, table.blocks))}." for name, (_, table) in sequences.items()
+    ]
+    shared = [str(block) for block in sorted(shown) if pool.ref_count(block) > 1]
+    tables += [f"With two owners: {', '.join(shared)}."] if shared else []
+    others = pool.num_blocks - pool.num_free - len(shown)
+    return " ".join([*tables, f"Other requests hold {others} of the {pool.num_blocks} blocks; free: {pool.num_free}."])
+
+
+def _block(canvas: Canvas, x, y, number, fill, first_slot, size, cells, new) -> None:
+    """One block of `size` slots from `first_slot` on; `cells` maps slots to words."""
+    canvas.text(x - 7, y + HEIGHT / 2, number, anchor="end")
+    for offset in range(size):
+        word = cells.get(first_slot + offset)
+        canvas.rect(x + offset * CELL, y, CELL, HEIGHT, style.FREE if word is None else fill, label=word, stroke=style.MUTED)
+    canvas.rect(x, y, size * CELL, HEIGHT, None, line=2)
+    for offset in range(size):
+        if first_slot + offset in new:
+            canvas.rect(x + offset * CELL, y, CELL, HEIGHT, None, stroke=style.HIGHLIGHT, line=3)

@@ -1,0 +1,124 @@
+"""Exercises of the third question of lesson 5.2: the merge of two softmax states, derived step by step and written."""
+
+import math
+
+import numpy as np
+
+from pagedkv.course.judge.exercise import Exercise, calls
+
+INF = math.inf
+
+
+def _draw_pairs(rng):
+    """(m, m_block) with the larger one on either side, -inf and equal ones too."""
+    pairs = [(rng.uniform(-9, 0), rng.uniform(1, 9)) for _ in range(3)]
+    return [(-INF, 1.5), (2.0, 2.0), *pairs, *(pair[::-1] for pair in pairs)]
+
+
+def _draw_factors(rng):
+    return [(m, max(m, other)) for m, other in _draw_pairs(rng)]
+
+
+def _draw_sums(rng):
+    return [(0.0 if m == -INF else rng.uniform(1, 4), m, rng.uniform(1, 4), other) for m, other in _draw_pairs(rng)]
+
+
+def _draw_outputs(rng):
+    return [(rng.uniform(1, 4), rng.uniform(-4, 4)) for _ in range(4)]
+
+
+def _merged_sum(l, m, l_block, m_block):  # noqa: E741
+    return l * math.exp(m - max(m, m_block)) + l_block * math.exp(m_block - max(m, m_block))
+
+
+DERIVATION = Exercise("5.2-derivation", "the merge, derived", (
+    calls("the new base", max, _draw_pairs, of=0, mistakes=(
+        (lambda m, b: m + b, "the base is the largest score so far, and two blocks do not add their scores"),
+        (lambda m, b: b, "an earlier block may hold the larger score"),
+    )),
+    calls("the factor", lambda m, m_new: math.exp(m - m_new), _draw_factors, of=1, mistakes=(
+        (lambda m, new: math.exp(new - m) if m > -INF else INF, "it has to shrink what was summed: turn the difference"),
+        (lambda m, new: m / new if m > -INF else -INF, "e^(s - m) · factor = e^(s - m_new); solve for the factor"),
+    )),
+    calls("the merged sum", _merged_sum, _draw_sums, of=2, points=2, mistakes=(
+        (lambda old, m, new, b: old + new, "the two sums have different bases"),
+        (lambda old, m, new, b: old * math.exp(m - max(m, b)) + new, "the block's own sum has to come to the new base as well"),
+        (lambda old, m, new, b: old + new * math.exp(b - max(m, b)), "the old sum has to come to the new base as well"),
+    )),
+    calls("the output", lambda total, o: o / total, _draw_outputs, of=3, mistakes=(
+        (lambda total, o: o, "o is not normalised yet"),
+        (lambda total, o: total / o, "weighted values over weights, not the other way round"),
+    )),
+))
+
+
+def state(scores, values):
+    """(m, l, o) of one block: scores [n], values [n, d]; -inf marks a masked key."""
+    m = max(scores, default=-INF)
+    weights = np.exp(np.array(scores) - (m if m > -INF else 0.0))
+    return float(m), float(weights.sum()), weights @ values
+
+
+def merge(a, b):
+    m = max(a[0], b[0])
+    factors = [math.exp(part[0] - m) if part[0] > -INF else 0.0 for part in (a, b)]
+    l, o = (factors[0] * x + factors[1] * y for x, y in zip(a[1:], b[1:], strict=True))  # noqa: E741
+    return m, l, o
+
+
+def merge_with(l_factors=(True, True), o_factors=(True, True)):
+    """The merge with some of its factors left out."""
+
+    def wrong(a, b):
+        m = max(a[0], b[0])
+        fa, fb = (math.exp(part[0] - m) if part[0] > -INF else 0.0 for part in (a, b))
+        scale = [[f if used else 1.0 for f, used in zip((fa, fb), flags, strict=True)] for flags in (l_factors, o_factors)]
+        return m, a[1] * scale[0][0] + b[1] * scale[0][1], a[2] * scale[1][0] + b[2] * scale[1][1]
+
+    return wrong
+
+
+def merge_outputs(a, b):
+    return max(a[0], b[0]), a[1] + b[1], (a[2] / a[1] + b[2] / b[1]) / 2
+
+
+def merge_and_normalise(a, b):
+    m, l, o = merge(a, b)  # noqa: E741
+    return m, l, o / (l or 1.0)
+
+
+NORMALISED = merge_and_normalise, "o stays unnormalised in a merge; divide by l once, at the very end"
+MERGE_MISTAKES = (
+    NORMALISED,
+    (merge_with((False, False), (False, False)), "nothing comes to the new base: multiply each part's l and o by e^(its m - m_new)"),
+    (merge_with(o_factors=(False, False)), "l comes to the new base, o does not; they share one base"),
+    (merge_with(l_factors=(False, False)), "o comes to the new base, l does not; they share one base"),
+    (merge_with((True, False), (True, False)), "only the first part comes to the new base"),
+    (merge_with((False, True), (False, True)), "only the second part comes to the new base"),
+)
+
+
+def _drawn_state(rng, low=-5.0, high=5.0):
+    n, scale = rng.randrange(1, 6), rng.uniform(1, 3)
+    return state([rng.uniform(low, high) for _ in range(n)], np.array([[rng.gauss(0, scale) for _ in range(3)] for _ in range(n)]))
+
+
+def _draw_states(rng, low=-5.0, high=5.0):
+    pairs = [(_drawn_state(rng, low, high), _drawn_state(rng, low, high)) for _ in range(3)]
+    return pairs + [pair[::-1] for pair in pairs]
+
+
+def _draw_extremes(rng):
+    pair = (_drawn_state(rng, 59990, 60000), _drawn_state(rng, -60000, -59990))
+    return [pair, pair[::-1]]
+
+
+NOTHING = state([], np.zeros((0, 3)))
+
+MERGE = Exercise("5.2-merge", "the merge, in code", (
+    calls("two blocks", merge, _draw_states, mistakes=MERGE_MISTAKES, points=2),
+    calls("nothing seen yet", merge, lambda rng: [(NOTHING, _drawn_state(rng)), (_drawn_state(rng), NOTHING), (NOTHING, NOTHING)],
+          mistakes=(NORMALISED, (lambda a, b: merge(a, b) if a[0] > -INF else a, "the first block has to arrive in an empty state"))),
+    calls("scores of ±60000", merge, lambda rng: _draw_states(rng, 59990, 60000) + _draw_states(rng, -60000, -59990) + _draw_extremes(rng),
+          mistakes=MERGE_MISTAKES),
+))

@@ -1,1 +1,0 @@
-"""Widgets: one file each. `picture(**parameters) -> svg` draws, `explorer()` wires it to controls with `widget.explore`."""

@@ -1,8 +1,0 @@
-"""The chapter's three questions as exercises, in the order of the notebook."""
-
-from pagedkv.quiz.breaking import BREAK, PROPERTY
-from pagedkv.quiz.data_flow import DATA_FLOW
-from pagedkv.quiz.merging import DERIVATION, MERGE
-from pagedkv.quiz.wrong_entry import DAMAGE, FIND, HARM, ORDER, ROLES_BY_CODE, ROLES_BY_WORD
-
-EXERCISES = (DATA_FLOW, ROLES_BY_WORD, ROLES_BY_CODE, ORDER, DAMAGE, HARM, FIND, DERIVATION, MERGE, PROPERTY, BREAK)
