@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 
 from attention_reference import random_batch  # noqa: E402
 
-from pagedkv.attention import batched, eager  # noqa: E402
+from pagedkv.attention import dispatch, torch_backend  # noqa: E402
 from pagedkv.attention.paged import paged_attention, write_kv  # noqa: E402
 
 needs_triton = pytest.mark.skipif(find_spec("triton") is None, reason="needs Triton")
@@ -45,7 +45,7 @@ def interpreter():
 
 
 def test_auto_is_torch_on_a_cpu_and_imports_no_triton():
-    assert eager.pick("auto", torch.ones(1), torch.ones(1)) is batched
+    assert dispatch.pick_backend("auto", torch.ones(1), torch.ones(1)) is torch_backend
     assert python(
         CALL + "import sys; print(call('auto').mean().item(), 'triton' in sys.modules, 'pagedkv.attention.triton' in sys.modules)"
     ) == ("1.0 False False")

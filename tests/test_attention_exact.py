@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 from attention_reference import random_batch, reference  # noqa: E402
 from torch.nn.functional import scaled_dot_product_attention  # noqa: E402
 
-from pagedkv.attention import batched  # noqa: E402
+from pagedkv.attention import torch_backend  # noqa: E402
 from pagedkv.attention.blockwise import blockwise_attention  # noqa: E402
 from pagedkv.attention.paged import paged_attention  # noqa: E402
 from pagedkv.attention.standard import attention  # noqa: E402
@@ -60,7 +60,7 @@ def test_any_batch(data):
 
 @pytest.mark.parametrize("lengths", [[3000], [1, 700, 0, 2049, 12], [256, 512, 257, 255]], ids=str)
 def test_sequences_of_several_chunks_and_slabs(lengths, monkeypatch):
-    monkeypatch.setattr("pagedkv.attention.batched.SLAB_BYTES", 1 << 18)
+    monkeypatch.setattr("pagedkv.attention.torch_backend.SLAB_BYTES", 1 << 18)
     check(random_batch(lengths))
     check(random_batch(lengths, num_queries=[min(length, 150) for length in lengths]))
     check(random_batch(lengths, num_queries=[min(length, 150) for length in lengths]), window=300)
@@ -87,9 +87,9 @@ def test_an_upper_bound_does_for_the_lengths(lengths, window):
     """What decode does on a GPU, where the host does not look at the lengths: every sequence gets items enough for the longest."""
     batch = random_batch(lengths)
     row, out, lse = torch.arange(len(lengths)), torch.empty_like(batch.q), torch.empty(batch.q.shape[:2])
-    tiles = batched.Tiles(row, row, batch.seq_lens.long() - 1, torch.ones_like(row), 1)
+    tiles = torch_backend.Tiles(row, row, batch.seq_lens.long() - 1, torch.ones_like(row), 1)
     options = dict(scale=0.5, window=window, softcap=None, k_scale=None, v_scale=None, out=out, lse=lse)
-    batched.attend(tiles, window or 1000, batch.q, batch.k_cache, batch.v_cache, batch.block_tables, **options)
+    torch_backend.attend(tiles, window or 1000, batch.q, batch.k_cache, batch.v_cache, batch.block_tables, **options)
     expected, expected_lse = batch.expected(scale=0.5, window=window)
     torch.testing.assert_close(out, expected, rtol=0, atol=1e-12)
     torch.testing.assert_close(lse, expected_lse.float())

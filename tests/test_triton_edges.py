@@ -11,7 +11,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("triton")
 
-from pagedkv.attention import batched, checks, eager  # noqa: E402
+from pagedkv.attention import checks, dispatch, torch_backend  # noqa: E402
 from pagedkv.attention.paged import paged_attention  # noqa: E402
 from pagedkv.attention.triton import INTERPRETED  # noqa: E402
 
@@ -36,21 +36,21 @@ def test_a_cache_with_heads_far_apart_is_written_beyond_two_to_the_31():
 
 def test_a_gpu_without_fp8_instructions_gets_the_torch_backend_or_a_clear_refusal(monkeypatch):
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (8, 6))
-    eager.converts_fp8.cache_clear()
+    dispatch.converts_fp8.cache_clear()
     q = SimpleNamespace(is_cuda=True, is_cpu=False, dtype=torch.bfloat16, device="cuda:0")
     eight = SimpleNamespace(dtype=checks.FP8)
-    assert eager.pick("auto", q, eight) is batched
+    assert dispatch.pick_backend("auto", q, eight) is torch_backend
     with pytest.raises(TypeError, match="FP8 caches on GPUs of compute capability 8.9"):
-        eager.pick("triton", q, eight)
-    eager.converts_fp8.cache_clear()
+        dispatch.pick_backend("triton", q, eight)
+    dispatch.converts_fp8.cache_clear()
 
 
 def test_a_gpu_of_another_maker_gets_the_torch_backend_or_a_clear_refusal(monkeypatch):
     monkeypatch.setattr(torch.version, "hip", "6.4")
     q, cache = SimpleNamespace(is_cuda=True, is_cpu=False, dtype=torch.bfloat16, device="cuda:0"), SimpleNamespace(dtype=torch.bfloat16)
-    assert eager.pick("auto", q, cache) is batched
+    assert dispatch.pick_backend("auto", q, cache) is torch_backend
     with pytest.raises(RuntimeError, match="backend 'triton' is written for NVIDIA GPUs"):
-        eager.pick("triton", q, cache)
+        dispatch.pick_backend("triton", q, cache)
 
 
 def test_more_programs_than_a_grid_takes_are_refused_in_a_sentence():

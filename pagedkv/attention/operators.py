@@ -6,7 +6,7 @@ An operator costs tens of microseconds per call, so an eager call does not go th
 import torch
 from torch import Tensor
 
-from pagedkv.attention import eager
+from pagedkv.attention import dispatch
 
 
 @torch.library.custom_op("pagedkv::paged_attention", mutates_args=())
@@ -16,7 +16,7 @@ def paged_attention(
     return_lse: bool, backend: str, validate: bool,
 ) -> list[Tensor]:  # fmt: skip
     """[out], or [out, lse] with `return_lse`."""
-    results = eager.attend(
+    results = dispatch.attend(
         q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, max_seq_len, scale, window, softcap, k_scale, v_scale,
         None, return_lse, backend, validate,
     )  # fmt: skip
@@ -35,7 +35,7 @@ def write_kv(
     k: Tensor, v: Tensor, k_cache: Tensor, v_cache: Tensor, slot_mapping: Tensor, k_scale: float | None, v_scale: float | None, backend: str
 ) -> None:
     """See `pagedkv.attention.paged.write_kv`."""
-    eager.store(k, v, k_cache, v_cache, slot_mapping, k_scale, v_scale, backend)
+    dispatch.store(k, v, k_cache, v_cache, slot_mapping, k_scale, v_scale, backend)
 
 
 @write_kv.register_fake

@@ -2,7 +2,7 @@
 
 import torch
 
-from pagedkv.attention import eager, operators
+from pagedkv.attention import dispatch, operators
 
 
 def paged_attention(
@@ -38,7 +38,7 @@ def paged_attention(
         result, lse = results if return_lse else (results[0], None)
         out = result if out is None else out.copy_(result)
     else:
-        out, lse = eager.attend(
+        out, lse = dispatch.attend(
             q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, max_seq_len, scale, window, softcap, k_scale, v_scale,
             out, return_lse, backend, validate,
         )  # fmt: skip
@@ -56,4 +56,4 @@ def write_kv(k, v, k_cache, v_cache, slot_mapping, *, k_scale=None, v_scale=None
     if torch.compiler.is_compiling():
         operators.write_kv(k, v, k_cache, v_cache, slot_mapping, k_scale, v_scale, backend)
     else:
-        eager.store(k, v, k_cache, v_cache, slot_mapping, k_scale, v_scale, backend)
+        dispatch.store(k, v, k_cache, v_cache, slot_mapping, k_scale, v_scale, backend)

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import torch
 
 from pagedkv.arguments import one_of
-from pagedkv.attention import batched, checks
+from pagedkv.attention import checks, torch_backend
 
 BACKENDS = ("auto", "torch", "triton")
 
@@ -23,7 +23,7 @@ def attend(
     """`pagedkv.attention.paged.paged_attention`; always returns (out, lse), lse None if it was not asked for."""
     checks.shapes_attention(q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, out)
     checks.options_attention(k_cache.dtype, max_seq_len, scale, window, softcap, k_scale, v_scale)
-    run = pick(backend, q, k_cache)
+    run = pick_backend(backend, q, k_cache)
     capacity = block_tables.shape[1] * k_cache.shape[1]
     max_seq_len = capacity if max_seq_len is None else min(int(max_seq_len), capacity)
     window = None if window is None else min(int(window), max(capacity, 1))
@@ -44,21 +44,21 @@ def attend(
 def store(k, v, k_cache, v_cache, slot_mapping, k_scale, v_scale, backend):
     """`pagedkv.attention.paged.write_kv`."""
     checks.shapes_write(k, v, k_cache, v_cache, slot_mapping, k_scale, v_scale)
-    run = pick(backend, k, k_cache)
+    run = pick_backend(backend, k, k_cache)
     if k.is_cpu:
         checks.values_write(k_cache, slot_mapping)
     run.write(k, v, k_cache, v_cache, slot_mapping, k_scale=k_scale, v_scale=v_scale)
 
 
-def pick(backend, x, k_cache):
+def pick_backend(backend, x, k_cache):
     """Return the backend that runs for `x`: "auto" is Triton's compiled kernels on a GPU, PyTorch everywhere else."""
     lacks_fp8 = k_cache.dtype == checks.FP8 and x.is_cuda and not converts_fp8(x.device)
     if backend == "auto":
         fit = x.is_cuda and not torch.version.hip and x.dtype != torch.float64 and not lacks_fp8
-        compiled = fit and find_triton() and not triton().interpreted
-        return triton() if compiled else batched
+        compiled = fit and find_triton() and not triton_backend().interpreted
+        return triton_backend() if compiled else torch_backend
     if one_of("backend", backend, BACKENDS) == "torch":
-        return batched
+        return torch_backend
     if x.dtype == torch.float64:
         raise TypeError("backend 'triton' takes float16, bfloat16 and float32, not float64; backend='torch' does")
     if lacks_fp8:
@@ -69,11 +69,11 @@ def pick(backend, x, k_cache):
         raise ImportError(
             "backend 'triton' needs Triton, which is not installed here (pip install triton; Linux only); backend='torch' needs nothing"
         )
-    if x.is_cpu and not triton().interpreted:
+    if x.is_cpu and not triton_backend().interpreted:
         raise RuntimeError(
             "backend 'triton' runs on CPU tensors only in Triton's interpreter: set TRITON_INTERPRET=1 before Triton is imported"
         )
-    return triton()
+    return triton_backend()
 
 
 @cache
@@ -89,7 +89,7 @@ def find_triton():
 
 
 @cache
-def triton():
+def triton_backend():
     """The Triton backend, imported when it is first asked for."""
     from pagedkv.attention import triton as kernels
     from pagedkv.attention.triton.decode import decode
