@@ -12,6 +12,7 @@ torch = pytest.importorskip("torch")
 from attention_reference import random_batch  # noqa: E402
 
 from pagedkv.attention import dispatch, torch_backend  # noqa: E402
+from pagedkv.attention.options import Options  # noqa: E402
 from pagedkv.attention.paged import paged_attention, write_kv  # noqa: E402
 
 needs_triton = pytest.mark.skipif(find_spec("triton") is None, reason="needs Triton")
@@ -152,3 +153,14 @@ def test_a_decode_step_compiles_into_one_graph():
             assert torch.equal(same, out)
             results.append((result, lse, out, batch.k_cache, batch.v_cache))
         assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
+
+
+def test_the_operators_schema_has_the_options_in_their_order():
+    names = [argument.name for argument in torch.ops.pagedkv.paged_attention.default._schema.arguments]
+    assert names[6:-3] == list(Options._fields) and names[-3:] == ["return_lse", "backend", "validate"]
+
+
+def test_options_are_capped_by_the_tables_and_filled_by_the_shape():
+    assert Options().resolved(capacity=64, head_dim=16) == (64, 0.25, None, None, None, None)
+    assert Options(100, 2, 100, 5.0, 0.5, 0.25).resolved(64, 16) == (64, 2.0, 64, 5.0, 0.5, 0.25)
+    assert Options(max_seq_len=3, window=1).resolved(0, 16)[::2] == (0, 1, None)

@@ -11,6 +11,7 @@ from torch.nn.functional import scaled_dot_product_attention  # noqa: E402
 
 from pagedkv.attention import torch_backend  # noqa: E402
 from pagedkv.attention.blockwise import blockwise_attention  # noqa: E402
+from pagedkv.attention.options import Options  # noqa: E402
 from pagedkv.attention.paged import paged_attention  # noqa: E402
 from pagedkv.attention.standard import attention  # noqa: E402
 
@@ -88,8 +89,8 @@ def test_an_upper_bound_does_for_the_lengths(lengths, window):
     batch = random_batch(lengths)
     row, out, lse = torch.arange(len(lengths)), torch.empty_like(batch.q), torch.empty(batch.q.shape[:2])
     tiles = torch_backend.Tiles(row, row, batch.seq_lens.long() - 1, torch.ones_like(row), 1)
-    options = dict(scale=0.5, window=window, softcap=None, k_scale=None, v_scale=None, out=out, lse=lse)
-    torch_backend.attend(tiles, window or 1000, batch.q, batch.k_cache, batch.v_cache, batch.block_tables, **options)
+    options = Options(scale=0.5, window=window)
+    torch_backend.attend(tiles, window or 1000, batch.q, batch.k_cache, batch.v_cache, batch.block_tables, options, out, lse)
     expected, expected_lse = batch.expected(scale=0.5, window=window)
     torch.testing.assert_close(out, expected, rtol=0, atol=1e-12)
     torch.testing.assert_close(lse, expected_lse.float())

@@ -13,6 +13,7 @@ if find_spec("triton") is None:
 
 from attention_reference import random_batch  # noqa: E402
 
+from pagedkv.attention.options import Options  # noqa: E402
 from pagedkv.attention.paged import paged_attention, write_kv  # noqa: E402
 from pagedkv.attention.triton import INTERPRETED, decode, launch, prefill, write  # noqa: E402
 from pagedkv.attention.triton.warmup import warmup  # noqa: E402
@@ -47,11 +48,11 @@ def recorded(monkeypatch):
 
 def call_all_three(batch, longest, cache):
     zeros = partial(torch.zeros, device=DEVICE)
-    options = dict(max_seq_len=longest, scale=1.0, window=None, softcap=None, k_scale=None, v_scale=None, lse=None)
+    options = Options(longest, scale=1.0)
     q = zeros(batch, 32, 128, dtype=torch.bfloat16)
     tables, lens = zeros(batch, -(-longest // 16), dtype=torch.int32), zeros(batch, dtype=torch.int32)
-    decode.decode(q, cache, cache, tables, lens, out=q, **options)
-    prefill.prefill(q, cache, cache, tables, lens, zeros(batch + 1, dtype=torch.int32), out=q, **options)
+    decode.decode(q, cache, cache, tables, lens, options, q, None)
+    prefill.prefill(q, cache, cache, tables, lens, zeros(batch + 1, dtype=torch.int32), options, q, None)
     write.write(q[:, :8], q[:, 8:16], cache, cache, zeros(batch, dtype=torch.int64), k_scale=None, v_scale=None)
 
 

@@ -18,6 +18,11 @@ BLOCK_SIZES = frozenset(2**i for i in range(9))
 HEAD_DIMS = range(16, 257, 8)
 
 
+def is_fp8(tensor):
+    """Whether it is a cache of eight bits a number, the one such dtype that is taken."""
+    return tensor.dtype == FP8
+
+
 def shapes_attention(q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, out):
     """Check the tensors of paged_attention."""
     if not isinstance(q, torch.Tensor):
@@ -56,21 +61,22 @@ def shapes_attention(q, k_cache, v_cache, block_tables, seq_lens, query_start_lo
             raise ValueError(f"out must have a place for each number, not strides {list(out.stride())}")
 
 
-def options_attention(cache_dtype, max_seq_len, scale, window, softcap, k_scale, v_scale):
+def options_attention(options, k_cache):
     """Check the options that were given."""
-    if max_seq_len is not None:
-        whole_number("max_seq_len", max_seq_len)
-    if scale is not None:
-        _number("scale", scale)
-    if window is not None:
-        whole_number("window", window, minimum=1)
-    if softcap is not None:
-        _number("softcap", softcap, positive=True)
-    scales(cache_dtype, k_scale, v_scale)
+    if options.max_seq_len is not None:
+        whole_number("max_seq_len", options.max_seq_len)
+    if options.scale is not None:
+        _number("scale", options.scale)
+    if options.window is not None:
+        whole_number("window", options.window, minimum=1)
+    if options.softcap is not None:
+        _number("softcap", options.softcap, positive=True)
+    scales(k_cache, options.k_scale, options.v_scale)
 
 
-def values_attention(q, k_cache, block_tables, seq_lens, query_start_loc, max_seq_len, window):
-    """Check lengths, query ranges, and the table entries that will be used."""
+def values_attention(q, k_cache, block_tables, seq_lens, query_start_loc, options):
+    """Check lengths, query ranges, and the table entries that will be used. Takes resolved options."""
+    max_seq_len, window = options.max_seq_len, options.window
     num_blocks, block_size = k_cache.shape[:2]
     lengths = seq_lens.long()
     num_queries = 1
@@ -115,7 +121,7 @@ def shapes_write(k, v, k_cache, v_cache, slot_mapping, k_scale, v_scale):
     if slot_mapping.shape[0] != k.shape[0]:
         raise ValueError(f"slot_mapping must have one slot for each of the {k.shape[0]} tokens, not {slot_mapping.shape[0]}")
     _contiguous("slot_mapping", slot_mapping)
-    scales(k_cache.dtype, k_scale, v_scale)
+    scales(k_cache, k_scale, v_scale)
 
 
 def values_write(k_cache, slot_mapping):
@@ -127,12 +133,12 @@ def values_write(k_cache, slot_mapping):
         raise ValueError(f"slot_mapping[{at}] must be a slot from 0 to {num_slots - 1}, or -1 for padding, not {int(slot_mapping[at])}")
 
 
-def scales(cache_dtype, k_scale, v_scale):
+def scales(cache, k_scale, v_scale):
     """Check the scales of an FP8 cache: a stored number times the scale is the number that is meant."""
     for name, value in (("k_scale", k_scale), ("v_scale", v_scale)):
         if value is not None:
-            if cache_dtype != FP8:
-                raise ValueError(f"{name} is for caches of {_name(FP8)}, not of {_name(cache_dtype)}; leave it out")
+            if not is_fp8(cache):
+                raise ValueError(f"{name} is for caches of {_name(FP8)}, not of {_name(cache.dtype)}; leave it out")
             _number(name, value, positive=True)
 
 

@@ -16,28 +16,21 @@ from pagedkv.attention import checks, torch_backend
 BACKENDS = ("auto", "torch", "triton")
 
 
-def attend(
-    q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, max_seq_len, scale, window, softcap, k_scale, v_scale,
-    out, return_lse, backend, validate,
-):  # fmt: skip
+def attend(q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, options, out, return_lse, backend, validate):
     """`pagedkv.attention.paged.paged_attention`; always returns (out, lse), lse None if it was not asked for."""
     checks.shapes_attention(q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, out)
-    checks.options_attention(k_cache.dtype, max_seq_len, scale, window, softcap, k_scale, v_scale)
+    checks.options_attention(options, k_cache)
     run = pick_backend(backend, q, k_cache)
-    capacity = block_tables.shape[1] * k_cache.shape[1]
-    max_seq_len = capacity if max_seq_len is None else min(int(max_seq_len), capacity)
-    window = None if window is None else min(int(window), max(capacity, 1))
+    options = options.resolved(block_tables.shape[1] * k_cache.shape[1], q.shape[2])
     if validate or q.is_cpu:
-        checks.values_attention(q, k_cache, block_tables, seq_lens, query_start_loc, max_seq_len, window)
+        checks.values_attention(q, k_cache, block_tables, seq_lens, query_start_loc, options)
     if out is None:
         out = q.new_empty(q.shape)
     lse = q.new_empty(q.shape[:2], dtype=torch.float32) if return_lse else None
-    options = dict(max_seq_len=max_seq_len, scale=q.shape[2] ** -0.5 if scale is None else float(scale), window=window, softcap=softcap,
-                   k_scale=k_scale, v_scale=v_scale, out=out, lse=lse)  # fmt: skip
     if query_start_loc is None:
-        run.decode(q, k_cache, v_cache, block_tables, seq_lens, **options)
+        run.decode(q, k_cache, v_cache, block_tables, seq_lens, options, out, lse)
     else:
-        run.prefill(q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, **options)
+        run.prefill(q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, options, out, lse)
     return out, lse
 
 
@@ -52,7 +45,7 @@ def store(k, v, k_cache, v_cache, slot_mapping, k_scale, v_scale, backend):
 
 def pick_backend(backend, x, k_cache):
     """Return the backend that runs for `x`: "auto" is Triton's compiled kernels on a GPU, PyTorch everywhere else."""
-    lacks_fp8 = k_cache.dtype == checks.FP8 and x.is_cuda and not converts_fp8(x.device)
+    lacks_fp8 = checks.is_fp8(k_cache) and x.is_cuda and not converts_fp8(x.device)
     if backend == "auto":
         fit = x.is_cuda and not torch.version.hip and x.dtype != torch.float64 and not lacks_fp8
         compiled = fit and find_triton() and not triton_backend().interpreted

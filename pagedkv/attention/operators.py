@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from pagedkv.attention import dispatch
+from pagedkv.attention.options import Options
 
 
 @torch.library.custom_op("pagedkv::paged_attention", mutates_args=())
@@ -15,17 +16,19 @@ def paged_attention(
     max_seq_len: int | None, scale: float | None, window: int | None, softcap: float | None, k_scale: float | None, v_scale: float | None,
     return_lse: bool, backend: str, validate: bool,
 ) -> list[Tensor]:  # fmt: skip
-    """[out], or [out, lse] with `return_lse`."""
+    """[out], or [out, lse] with `return_lse`. The options stand one by one, in the order of `Options`: a schema is flat."""
+    options = Options(max_seq_len, scale, window, softcap, k_scale, v_scale)
     results = dispatch.attend(
-        q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, max_seq_len, scale, window, softcap, k_scale, v_scale,
-        None, return_lse, backend, validate,
-    )  # fmt: skip
+        q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, options, None, return_lse, backend, validate
+    )
     return list(results) if return_lse else [results[0]]
 
 
 @paged_attention.register_fake
-def _(q, *arguments):
-    return_lse = arguments[-3]
+def _(
+    q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, max_seq_len, scale, window, softcap, k_scale, v_scale,
+    return_lse, backend, validate,
+):  # fmt: skip
     out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
     return [out, torch.empty(q.shape[:2], dtype=torch.float32, device=q.device)] if return_lse else [out]
 
@@ -39,5 +42,5 @@ def write_kv(
 
 
 @write_kv.register_fake
-def _(*arguments):
+def _(k, v, k_cache, v_cache, slot_mapping, k_scale, v_scale, backend):
     return None

@@ -3,6 +3,7 @@
 import torch
 
 from pagedkv.attention import dispatch, operators
+from pagedkv.attention.options import Options
 
 
 def paged_attention(
@@ -30,18 +31,17 @@ def paged_attention(
     only with `validate`, which waits for it.
     After Kwon et al., "Efficient Memory Management for Large Language Model Serving with PagedAttention" (SOSP 2023).
     """
+    options = Options(max_seq_len, scale, window, softcap, k_scale, v_scale)
     if torch.compiler.is_compiling():
         results = operators.paged_attention(
-            q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, max_seq_len, scale, window, softcap, k_scale, v_scale,
-            return_lse, backend, validate,
-        )  # fmt: skip
+            q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, *options, return_lse, backend, validate
+        )
         result, lse = results if return_lse else (results[0], None)
         out = result if out is None else out.copy_(result)
     else:
         out, lse = dispatch.attend(
-            q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, max_seq_len, scale, window, softcap, k_scale, v_scale,
-            out, return_lse, backend, validate,
-        )  # fmt: skip
+            q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, options, out, return_lse, backend, validate
+        )
     return (out, lse) if return_lse else out
 
 

@@ -12,7 +12,9 @@ from math import gcd
 
 import torch
 
+from pagedkv.attention.checks import is_fp8
 from pagedkv.attention.online_softmax import SoftmaxState
+from pagedkv.sizing import ceil_div
 
 CHUNK = 256  # keys per item at most, tokens
 TILES = (1, 8, 64)  # queries per item: the smallest that holds all of a sequence's, else the largest
@@ -31,33 +33,36 @@ class Tiles:
 
 
 @torch.no_grad()
-def decode(q, k_cache, v_cache, block_tables, seq_lens, *, max_seq_len, window, **options):
+def decode(q, k_cache, v_cache, block_tables, seq_lens, options, out, lse):
     """One query per sequence, its last token. Takes checked arguments, writes `out` and `lse`; on a GPU it does not wait for the device."""
     row = torch.arange(q.shape[0], device=q.device)
     tiles = Tiles(row, row, seq_lens.long() - 1, torch.ones_like(row), 1)
-    span = None if q.is_cpu else min(max_seq_len, window or max_seq_len)
-    attend(tiles, span, q, k_cache, v_cache, block_tables, window=window, **options)
+    span = None if q.is_cpu else min(options.max_seq_len, options.window or options.max_seq_len)
+    attend(tiles, span, q, k_cache, v_cache, block_tables, options, out, lse)
 
 
 @torch.no_grad()
-def prefill(q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, *, max_seq_len, **options):
+def prefill(q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, options, out, lse):
     """Any number of queries per sequence, its last tokens; a few are not padded to the size of many."""
     first = query_start_loc.long()
     num_queries = first.diff()
     choice = torch.bucketize(num_queries, torch.tensor(TILES[:-1], device=q.device))
     for number, size in enumerate(TILES):
-        tiles = torch.where(choice == number, (num_queries + size - 1) // size, 0)  # of each sequence
-        sequence = torch.repeat_interleave(tiles)
-        done = size * (torch.arange(len(sequence), device=q.device) - (tiles.cumsum(0) - tiles)[sequence])  # queries before the tile
+        num_tiles = torch.where(choice == number, ceil_div(num_queries, size), 0)  # of each sequence
+        sequence = torch.repeat_interleave(num_tiles)
+        before = (num_tiles.cumsum(0) - num_tiles)[sequence]  # tiles of earlier sequences
+        done = size * (torch.arange(len(sequence), device=q.device) - before)  # queries before the tile
         count = (num_queries[sequence] - done).clamp(max=size)
         position = (seq_lens - num_queries)[sequence] + done
-        attend(Tiles(sequence, first[sequence] + done, position, count, size), None, q, k_cache, v_cache, block_tables, **options)
+        tiles = Tiles(sequence, first[sequence] + done, position, count, size)
+        attend(tiles, None, q, k_cache, v_cache, block_tables, options, out, lse)
 
 
-def attend(tiles, span, q, k_cache, v_cache, block_tables, *, scale, window, softcap, k_scale, v_scale, out, lse):
+def attend(tiles, span, q, k_cache, v_cache, block_tables, options, out, lse):
     """Run all tiles. `span`: an upper bound of the keys that a tile sees, or None to read the exact numbers on the host."""
     num_tiles, (num_q_heads, head_dim), (block_size, num_kv_heads) = len(tiles.sequence), q.shape[1:], k_cache.shape[1:3]
     group, dtype, device = num_q_heads // num_kv_heads, torch.promote_types(q.dtype, torch.float32), q.device
+    _, scale, window, softcap, k_scale, v_scale = options
     if num_tiles == 0:
         return
     step = torch.minimum(torch.arange(tiles.size, device=device), tiles.count[:, None] - 1)
@@ -109,7 +114,7 @@ def attend(tiles, span, q, k_cache, v_cache, block_tables, *, scale, window, sof
 
 def cut(spans, chunk):
     """Cut spans of so many keys into chunks: for each item its span's index and where in the span it begins, both int64."""
-    chunks = (spans + chunk - 1) // chunk
+    chunks = ceil_div(spans, chunk)
     index = torch.repeat_interleave(chunks)
     return index, chunk * (torch.arange(len(index)) - (chunks.cumsum(0) - chunks)[index])
 
@@ -176,4 +181,4 @@ def to_fp8(rows, scale, dtype):
 
 def bits(x):
     """FP8 numbers as bytes, to be moved where no operator moves them as numbers; anything else as it is."""
-    return x.view(torch.uint8) if x.dtype.itemsize == 1 else x
+    return x.view(torch.uint8) if is_fp8(x) else x

@@ -11,6 +11,7 @@ import triton
 import triton.language as tl
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
+from pagedkv.attention.checks import is_fp8
 from pagedkv.attention.triton import INTERPRETED
 from pagedkv.attention.triton.launch import (
     GRID_LIMIT,
@@ -172,15 +173,16 @@ def merge_kernel(
 launch_decode, launch_merge = Launcher(decode_kernel), Launcher(merge_kernel)
 
 
-def decode(q, k_cache, v_cache, block_tables, seq_lens, *, max_seq_len, scale, window, softcap, k_scale, v_scale, out, lse):
+def decode(q, k_cache, v_cache, block_tables, seq_lens, options, out, lse):
     """Attend from q [num_seqs, num_q_heads, head_dim] over the cached tokens; fills `out` and, if given, `lse`. Takes checked arguments."""
     num_seqs, num_heads, head_dim = q.shape
+    max_seq_len, scale, window, softcap, k_scale, v_scale = options
     if num_seqs == 0:
         return
     if num_seqs > GRID_LIMIT:
         raise ValueError(f"seq_lens must have at most {GRID_LIMIT} sequences for backend 'triton', not {num_seqs}")
     compute = compute_dtype(q, k_cache)
-    words = k_cache.element_size() == 1 and _in_words(k_cache) and _in_words(v_cache)
+    words = is_fp8(k_cache) and _in_words(k_cache) and _in_words(v_cache)
     if words:
         k_cache, v_cache = k_cache.view(torch.int16), v_cache.view(torch.int16)
     _, block_size, num_kv_heads, dim = k_cache.shape

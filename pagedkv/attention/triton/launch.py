@@ -11,6 +11,7 @@ import triton
 import triton.language as tl
 from triton.runtime import driver
 
+from pagedkv.attention.checks import is_fp8
 from pagedkv.attention.triton import INTERPRETED
 
 GRID_LIMIT = 65_535  # CUDA's, of a grid's second and third dimension
@@ -73,7 +74,7 @@ def compute_dtype(q, cache):
     """
     if INTERPRETED:
         return tl.float32  # the interpreter keeps bfloat16 as raw bits
-    return tl.float16 if cache.element_size() == 1 and q.dtype == torch.bfloat16 else DTYPES[q.dtype]
+    return tl.float16 if is_fp8(cache) and q.dtype == torch.bfloat16 else DTYPES[q.dtype]
 
 
 @triton.jit
@@ -117,20 +118,20 @@ class Launcher:
     def __init__(self, kernel):
         self.kernel, self.compiled = kernel, {}
 
-    def __call__(self, device, grid, tensors, numbers, strides, constants, dtypes, **options):
+    def __call__(self, device, grid, tensors, numbers, strides, constants, dtypes, **launch):
         if device >= 0 and device != torch.cuda.current_device():
             with torch.cuda.device(device):
-                return self(device, grid, tensors, numbers, strides, constants, dtypes, **options)
+                return self(device, grid, tensors, numbers, strides, constants, dtypes, **launch)
         addresses = 0
         for tensor in tensors:
             if tensor is not None:
                 addresses |= tensor.data_ptr()
         aligned = addresses % 16 == 0
-        key = (device, aligned, dtypes, strides, constants, *options.values())
+        key = (device, aligned, dtypes, strides, constants, *launch.values())
         compiled = self.compiled.get(key)
         if compiled and aligned:
             stream, no_hooks = driver.active.get_current_stream(device), (None, None, None)
             handles = (stream, compiled.function, compiled.packed_metadata, *no_hooks)
             compiled.run(*grid, *handles, *tensors, *numbers, *strides, *constants)
         else:  # which tensors are unaligned is left to the binder; Triton from 3.10 fuses multiplications and additions only on request
-            self.compiled[key] = self.kernel[grid](*tensors, *numbers, *strides, *constants, **options, enable_fp_fusion=True)
+            self.compiled[key] = self.kernel[grid](*tensors, *numbers, *strides, *constants, **launch, enable_fp_fusion=True)

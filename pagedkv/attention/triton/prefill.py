@@ -120,14 +120,13 @@ def prefill_kernel(
 launch_prefill = Launcher(prefill_kernel)
 
 
-def prefill(
-    q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, *, max_seq_len, scale, window, softcap, k_scale, v_scale, out, lse
-):  # fmt: skip
+def prefill(q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, options, out, lse):
     """Attend from the last tokens of each sequence, q [num_tokens, num_q_heads, head_dim]; fills `out` and, if given, `lse`.
 
     Takes checked arguments.
     """
     num_tokens, num_heads, head_dim = q.shape
+    max_seq_len, scale, window, softcap, k_scale, v_scale = options
     if num_tokens == 0:
         return
     _, block_size, num_kv_heads, _ = k_cache.shape

@@ -2,6 +2,8 @@
 
 import torch
 
+from pagedkv.attention.checks import is_fp8
+from pagedkv.attention.options import Options
 from pagedkv.attention.triton.decode import decode
 from pagedkv.attention.triton.launch import multiprocessors
 from pagedkv.attention.triton.prefill import prefill
@@ -14,9 +16,8 @@ def warmup(k_cache, v_cache, num_q_heads, *, dtype=None, softcap=None, return_ls
     dtype: q's, the caches' own if left out (bfloat16 over FP8 caches). A call with other strides is compiled when it comes.
     """
     num_kv_heads, head_dim = k_cache.shape[2:]
-    dtype = dtype or (torch.bfloat16 if k_cache.element_size() == 1 else k_cache.dtype)
+    dtype = dtype or (torch.bfloat16 if is_fp8(k_cache) else k_cache.dtype)
     device = k_cache.device
-    options = dict(scale=1.0, window=None, softcap=softcap, k_scale=None, v_scale=None)
     programs = num_kv_heads * -(-num_q_heads // num_kv_heads // 64)  # for one sequence; see `decode`
     wave = multiprocessors(k_cache.get_device()) // programs + 1  # sequences that put one on each multiprocessor, roughly
     # Few splits and many, with deep and with shallow loops; sequences that run all at once, and more than fit.
@@ -25,8 +26,9 @@ def warmup(k_cache, v_cache, num_q_heads, *, dtype=None, softcap=None, return_ls
         lse = torch.empty(q.shape[:2], dtype=torch.float32, device=device) if return_lse else None
         tables = torch.zeros(num_seqs, longest, dtype=torch.int32, device=device)
         lengths = torch.zeros(num_seqs, dtype=torch.int32, device=device)
-        decode(q, k_cache, v_cache, tables, lengths, max_seq_len=longest, out=torch.empty_like(q), lse=lse, **options)
+        options = Options(longest, scale=1.0, softcap=softcap)
+        decode(q, k_cache, v_cache, tables, lengths, options, torch.empty_like(q), lse)
     starts = torch.arange(num_seqs + 1, dtype=torch.int32, device=device)
-    prefill(q, k_cache, v_cache, tables, lengths, starts, max_seq_len=longest, out=torch.empty_like(q), lse=lse, **options)
+    prefill(q, k_cache, v_cache, tables, lengths, starts, options, torch.empty_like(q), lse)
     new = torch.zeros(1, num_kv_heads, head_dim, dtype=dtype, device=device)
     write(new, new, k_cache, v_cache, torch.tensor([-1], device=device), k_scale=None, v_scale=None)

@@ -3,6 +3,7 @@
 import triton
 import triton.language as tl
 
+from pagedkv.attention.checks import is_fp8
 from pagedkv.attention.triton import INTERPRETED
 from pagedkv.attention.triton.launch import Launcher, compute_dtype, power_of_2
 
@@ -52,7 +53,7 @@ def write(k, v, k_cache, v_cache, slot_mapping, *, k_scale, v_scale):
     if num_tokens == 0:
         return
     lanes = min(power_of_2(num_kv_heads * head_dim), 1024)
-    fp8 = k_cache.element_size() == 1
+    fp8 = is_fp8(k_cache)
     launch_write(
         k.get_device(), (num_tokens, -(-num_kv_heads * head_dim // lanes), 1),
         (k, v, k_cache, v_cache, slot_mapping), (float(k_scale or 1.0), float(v_scale or 1.0)),
