@@ -10,10 +10,9 @@ from attention_reference import random_batch, reference  # noqa: E402
 from torch.nn.functional import scaled_dot_product_attention  # noqa: E402
 
 from pagedkv.attention import torch_backend  # noqa: E402
-from pagedkv.attention.blockwise import blockwise_attention  # noqa: E402
 from pagedkv.attention.options import Options  # noqa: E402
 from pagedkv.attention.paged import paged_attention  # noqa: E402
-from pagedkv.attention.standard import attention  # noqa: E402
+from pagedkv.attention.reference import attention, blockwise_attention  # noqa: E402
 
 HEADS = [(1, 1), (8, 8), (8, 2), (6, 2), (71, 1)]
 

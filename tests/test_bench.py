@@ -7,14 +7,13 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from pagedkv.attention.standard import attention  # noqa: E402
+from pagedkv.attention.reference import attention  # noqa: E402
 from pagedkv.bench import report  # noqa: E402
 from pagedkv.bench.__main__ import main  # noqa: E402
-from pagedkv.bench.accuracy import accuracy  # noqa: E402
 from pagedkv.bench.cases import GRID, HELD_OUT, MAIN, Case, even, named, parse, ragged, shrunk  # noqa: E402
 from pagedkv.bench.data import contiguous, error, make, reference  # noqa: E402
 from pagedkv.bench.peers import Unsupported, index_put, ours, sdpa  # noqa: E402
-from pagedkv.bench.run import measure_case  # noqa: E402
+from pagedkv.bench.run import accuracy, measure_case  # noqa: E402
 from pagedkv.bench.timing import Timing, measure  # noqa: E402
 
 CPU = torch.device("cpu")

@@ -1,4 +1,4 @@
-"""The floors of the house: every module of the package imports only what lies below it. Imports are read, not run."""
+"""The rules of the house: every module imports only what lies below it, and no wing another. Imports are read, not run."""
 
 import ast
 from pathlib import Path
@@ -6,9 +6,12 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[1] / "pagedkv"
-# Room -> the rooms that it stands on. A module belongs to the longest name that begins its own.
 BLOCKS = ("arguments", "block_pool", "block_table", "prefix_cache", "sizing")
 ENGINE = (*BLOCKS, "attention", "device_tables", "kv_cache")
+BELOW_THE_COURSE = (*ENGINE, "simulation", "bench")
+WINGS = [f"course.{path.name}" for path in sorted(PACKAGE.glob("course/lesson_*"))]
+# Room -> the rooms that it stands on; a folder of which nothing is said stands on nothing. A module belongs to the longest name that
+# begins its own.
 FLOORS = {
     "arguments": (),
     "sizing": ("arguments",),
@@ -17,11 +20,16 @@ FLOORS = {
     "prefix_cache": ("arguments", "block_pool"),
     "kv_cache": ("arguments", "sizing", "attention"),
     "device_tables": ("arguments", "block_table"),
-    "attention": ("arguments",),
+    "attention": ("arguments", "sizing"),
     "simulation": BLOCKS,
     "bench": (*ENGINE, "simulation"),
-    "course": (*ENGINE, "simulation", "bench"),
+    "course": (*BELOW_THE_COURSE, "course.draw", "course.judge", "course.lessons", *WINGS),
+    "course.lessons": ("course.judge",),  # the wings are found by their folders
+    "course.draw": BELOW_THE_COURSE,
+    "course.judge": (*BELOW_THE_COURSE, "course.lessons"),
+    **dict.fromkeys(WINGS, (*BELOW_THE_COURSE, "course.draw", "course.judge")),
 }
+FLOORS["course.lesson_1"] += ("course.lessons",)  # for the map
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path.parent != PACKAGE or path.stem != "__init__")
 
 
@@ -54,7 +62,21 @@ def test_imports_go_down(path):
     assert upward(room, path.read_text(encoding="utf-8")) == []
 
 
-def test_an_import_that_goes_up_is_seen():
+def test_an_import_that_goes_up_or_into_another_wing_is_seen():
     assert upward("attention", "def f():\n    from pagedkv.course.draw.style import INK") == ["pagedkv.course.draw.style.INK"]
     assert upward("bench", "import pagedkv.bench.cases, pagedkv.attention.paged") == []
     assert upward("simulation", "from pagedkv import course") == ["pagedkv.course"]
+    assert upward("course.lesson_2_3", "from pagedkv.course.lesson_2_2 import pictures") == ["pagedkv.course.lesson_2_2.pictures"]
+    assert upward("course.lesson_2_3", "from pagedkv.course.lessons import wings") == ["pagedkv.course.lessons.wings"]
+    assert upward("course.draw", "from pagedkv.course.judge.check import check") == ["pagedkv.course.judge.check.check"]
+
+
+def lines(path: Path) -> int:
+    return len(path.read_text(encoding="utf-8").splitlines())
+
+
+def test_a_file_is_no_longer_than_an_evening_allows_and_no_shorter_than_a_thought():
+    assert {path.name: lines(path) for path in MODULES if lines(path) > 260} == {}
+    may_be_short = {"__init__.py", "__main__.py", "widgets.py", "figures.py"}  # a place in every wing, or a command
+    short = {path.relative_to(PACKAGE).as_posix(): lines(path) for path in MODULES if lines(path) < 40 and path.name not in may_be_short}
+    assert short == {}

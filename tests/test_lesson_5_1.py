@@ -1,9 +1,18 @@
-"""Lesson 5.1 names every difference from the chapter, and each has its evidence."""
+"""Lesson 5.1: each difference from the chapter has its evidence, and the pictures show what the structures hold."""
 
 import re
+from collections import Counter
+from math import e
 from pathlib import Path
 
 import nbformat
+from picture_rules import texts
+
+from pagedkv.block_pool import BlockPool
+from pagedkv.block_table import BlockTable
+from pagedkv.course.draw import style
+from pagedkv.course.draw.canvas import Canvas
+from pagedkv.course.lesson_5_1 import pictures
 
 NOTEBOOK = Path(__file__).parents[1] / "notebooks" / "5_1_summary.ipynb"
 
@@ -13,6 +22,69 @@ def test_every_difference_is_listed_once_and_has_its_evidence():
     tables = [cell.source for cell in cells if cell.source.startswith("## Where this course differs")]
     listed = [int(number) for table in tables for number in re.findall(r"^\| (\d+) \|", table, re.MULTILINE)]
     assert sorted(listed) == list(range(1, 16))
-    mentions = [mention for cell in cells for mention in re.findall(r"^(?:# |For )[Pp]oints? ([\d, and]+)", cell.source, re.MULTILINE)]
+    mentions = [
+        mention
+        for cell in cells
+        for mention in re.findall(r"^(?:# |For )[Pp]oints? ([\d, and]+)", cell.source, re.MULTILINE)
+    ]
     shown = {int(number) for mention in mentions for number in re.findall(r"\d+", mention)}
     assert shown == set(listed)
+
+
+# Pictures
+
+
+def outlined(canvas: Canvas) -> int:
+    return sum(kind == "polygon" and shape["stroke"] == style.HIGHLIGHT for kind, shape in canvas.shapes)
+
+
+def pool_with_free(*blocks: int) -> BlockPool:
+    pool = BlockPool(6, block_size=2)
+    pool.allocate(6)
+    pool.free(reversed(blocks))
+    return pool
+
+
+def test_each_word_stands_in_its_logical_block_and_in_its_slot():
+    pool = pool_with_free(4, 1, 3)
+    table = BlockTable(pool)
+    slots = table.append(3).slots
+    words = ["x", "y", "z", "not stored yet"]
+    canvas, alt = pictures.journey("three words", pool, {"A": (words, table)}, new=slots[2:])
+    held = "A: 3 words, in blocks 4, 1. Other requests hold 3 of the 6 blocks; free: 1."
+    assert alt == f"three words. {held} Outlined slots: 2."
+    seen = Counter(texts(canvas))
+    assert seen["x"] == seen["y"] == seen["z"] == 2 and "not stored yet" not in seen
+    assert seen["another request"] == 3 and seen["free"] == 1
+    assert outlined(canvas) == 2
+    word = {(shape["text"], shape["y"]) for kind, shape in canvas.shapes if kind == "text"}
+    number_of_block_4 = max(y for text, y in word if text == "4")  # the last of the two: in the pool, not in the table
+    assert ("x", number_of_block_4) in word
+    arrow_ends = {shape["points"][-1][1] for kind, shape in canvas.shapes if kind == "path"}
+    assert number_of_block_4 in arrow_ends
+
+
+def test_a_fork_shows_the_shared_block_once_with_both_owners():
+    pool = pool_with_free(4, 1, 3)
+    table = BlockTable(pool)
+    table.append(3)
+    branch = table.fork()
+    branch.append(1)
+    canvas, alt = pictures.journey("fork", pool, {"A": (["x", "y", "z"], table), "B": (["x", "y", "z", "w"], branch)})
+    seen = Counter(texts(canvas))
+    assert "With two owners: 4." in alt
+    assert seen["x"] == 3 and seen["z"] == 4 and seen["w"] == 2
+    assert sum("2 owners" in text for text in seen) == 1
+
+
+def test_a_pool_without_sequences_is_drawn_too():
+    assert Counter(texts(pictures.journey("nothing", pool_with_free(0, 5), {})[0]))["free"] == 2
+
+
+def test_the_factor_between_two_blocks_is_how_much_l_and_o_shrink():
+    steps = [pictures.Step(5, [1.0, 0.5], 1.0, 1.6, 2.0), pictures.Step(2, [3.0], 3.0, 1.2, 1.5)]
+    canvas, alt = pictures.block_by_block("two blocks", steps, block_size=2)
+    seen = Counter(texts(canvas))
+    assert "After block 2 m is 3.00, l 1.20" in alt
+    assert seen[f"× {e**-2:.2f}"] == 1 and seen["–"] == 1
+    assert seen["logical 1 → block 2"] == 1 and seen["|O| / l = 1.25"] == 1

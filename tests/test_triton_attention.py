@@ -15,7 +15,7 @@ from attention_cases import CASES  # noqa: E402
 from attention_reference import random_batch  # noqa: E402
 
 from pagedkv.attention.paged import paged_attention, write_kv  # noqa: E402
-from pagedkv.attention.standard import attention  # noqa: E402
+from pagedkv.attention.reference import attention  # noqa: E402
 from pagedkv.attention.triton import INTERPRETED  # noqa: E402
 
 DEVICE = "cpu" if INTERPRETED else "cuda"

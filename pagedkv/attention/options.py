@@ -7,19 +7,31 @@ from typing import NamedTuple
 
 
 class Options(NamedTuple):
-    """As in `pagedkv.attention.paged.paged_attention`; None where left out."""
+    """The options of `pagedkv.attention.paged.paged_attention`, under their names there; None where left out.
 
-    max_seq_len: int | None = None  # tokens
+    Backends get them resolved, and unpack them in this order. The schema of the operator in `operators` has the same order.
+    """
+
+    max_seq_len: int | None = None
+    """Tokens: an upper bound of all lengths that the host knows."""
     scale: float | None = None
-    window: int | None = None  # tokens
+    """What a product of query and key is multiplied by."""
+    window: int | None = None
+    """Tokens that a query sees, itself included."""
     softcap: float | None = None
+    """The bound of the scores."""
     k_scale: float | None = None
+    """What the keys of an FP8 cache are multiplied by."""
     v_scale: float | None = None
+    """The same for the values."""
 
     def resolved(self, capacity: int, head_dim: int) -> "Options":
         """With lengths that tables with room for `capacity` tokens can have, and the scale of `head_dim`.
 
-        A window as long as any sequence hides nothing, so it may end there; softcap and the scales of FP8 stay None where left out.
+        An upper bound is no use beyond that room, and a window as long as any sequence hides nothing: both may end there. The soft cap
+        and the scales of FP8 stay None where they were left out, since a kernel without them is another one.
+
+        Takes checked options; returns new ones.
         """
         max_seq_len = capacity if self.max_seq_len is None else min(int(self.max_seq_len), capacity)
         scale = head_dim**-0.5 if self.scale is None else float(self.scale)

@@ -7,12 +7,11 @@ from pathlib import Path
 import torch
 
 from pagedkv.bench import report
-from pagedkv.bench.accuracy import accuracy
 from pagedkv.bench.cases import GRID, HELD_OUT, Case, named, parse, shrunk
 from pagedkv.bench.host import ratios
 from pagedkv.bench.ladder import LADDER_CASES, ladder
 from pagedkv.bench.peers import PEERS, has_flashinfer, ours, sdpa
-from pagedkv.bench.run import measure_case
+from pagedkv.bench.run import accuracy, measure_case
 
 
 def main(arguments: list[str] | None = None) -> dict:

@@ -1,4 +1,6 @@
-"""Tables for the screen and the JSON file: what was measured, on what, when and with which command."""
+"""Tables for the screen and the JSON file: what was measured, on what, when and with which command; and the records that ship with the
+course, for machines without a GPU. Nothing but a GPU's own facts needs torch.
+"""
 
 import json
 import platform
@@ -9,18 +11,18 @@ from importlib.metadata import PackageNotFoundError, version
 from math import exp, log
 from pathlib import Path
 
-import torch
-
 from pagedkv.bench.cases import MAIN
 
 OURS, SDPA = "pagedkv", "SDPA, contiguous"
 
 
-def provenance(device: torch.device, command: str) -> dict:
-    """GPU, driver and library versions, date (UTC) and the command, for the record."""
+def provenance(device, command: str) -> dict:
+    """GPU, driver and library versions, date (UTC) and the command, for the record of a run on that torch.device."""
     facts = {"command": command, "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"), "python": platform.python_version()}
     facts |= {name: _version(name) for name in ("torch", "triton", "flashinfer-python")}
     if device.type == "cuda":
+        import torch
+
         properties = torch.cuda.get_device_properties(device)
         driver = subprocess.run(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"], capture_output=True, text=True)
         facts |= {
@@ -99,3 +101,26 @@ def _rounded(value):
     if isinstance(value, dict):
         return {key: _rounded(item) for key, item in value.items()}
     return [_rounded(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+FOLDER = Path(__file__).parents[2] / "figures" / "data"
+
+
+def recorded(name: str = "h200") -> dict:
+    """The record of that name. Raises FileNotFoundError where the package was installed without the course."""
+    path = FOLDER / f"{name}.json"
+    if not path.exists():
+        raise FileNotFoundError(f"{path.name} is not in figures/data; make it with: python -m pagedkv.bench --out figures/data/{path.name}")
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def source(record: dict) -> str:
+    """Where a record comes from, in one line: the GPU, the versions, the day and the command."""
+    facts = record["provenance"]
+    versions = f"torch {facts['torch']}, Triton {facts['triton']}"
+    return f"{facts.get('gpu', 'CPU')}, driver {facts.get('driver', 'none')}, {versions}, {facts['date'][:10]}: {facts['command']}"
+
+
+def results(record: dict, case: str) -> dict[str, dict]:
+    """What was measured in one case, by implementation; empty where the case was left out."""
+    return next((entry["results"] for entry in record["cases"] if entry["case"] == case), {})

@@ -1,13 +1,15 @@
-"""Measure one case: draw its tensors, hold every implementation's output against float64, then time those that are right."""
+"""Measure one case: draw its tensors, hold every implementation's output against float64, then time those that are right. And the numerical
+errors by dtype, of the paged kernel and of contiguous attention, each against float64 on the values that the cache really holds.
+"""
 
 import time
 from collections.abc import Callable
 
 import torch
 
-from pagedkv.bench.cases import Case
-from pagedkv.bench.data import WRONG, Data, error, make, reference
-from pagedkv.bench.peers import Unsupported
+from pagedkv.bench.cases import Case, even
+from pagedkv.bench.data import WRONG, Data, contiguous, error, make, reference
+from pagedkv.bench.peers import Unsupported, ours
 from pagedkv.bench.timing import Timing, measure
 
 HOST_TIMED = ("pagedkv", "FlashInfer")  # by the start of the name: the rest run under wrappers that would be counted
@@ -83,3 +85,29 @@ def _distance(call: Callable, data: Data, expected) -> float:
         pool.copy_(before)  # another implementation may have written already
     call(0)
     return 0.0 if all(torch.equal(pool, after) for pool, (_, after) in zip(pools, expected, strict=True)) else float("inf")
+
+
+DTYPES = ("fp32", "fp16", "bf16", "fp8")
+
+
+def accuracy(device: torch.device, batch: int = 4, length: int = 4096) -> list[dict]:
+    """‖out - float64‖ / ‖float64‖ for a decode of `batch` × `length` tokens, 32/8 heads of 128; an FP8 cache is read with bf16 queries."""
+    backend = "triton" if device.type == "cuda" else "torch"
+    rows = []
+    for dtype in DTYPES:
+        data = make(even(dtype, batch, length, cache=dtype), device, copies=1)
+        expected = reference(data, 0)
+        rows.append({"dtype": dtype, "pagedkv": error(ours(backend)(data)(0), expected), "contiguous": error(_in_order(data), expected)})
+    return rows
+
+
+def _in_order(data) -> torch.Tensor:
+    """The same attention with K and V in order and in the query's dtype."""
+    dtype = data.q[0].dtype
+    case = data.case
+    outputs = []
+    for row in range(len(case.lengths)):
+        k, v = (x.transpose(0, 1)[None] for x in contiguous(data, 0, row, dtype))  # [1, H, L, D]
+        q = data.q[0][row].unflatten(0, (case.kv_heads, -1))[None]  # [1, H, G, D]
+        outputs.append(torch.nn.functional.scaled_dot_product_attention(q, k, v).flatten(1, 2))
+    return torch.cat(outputs)

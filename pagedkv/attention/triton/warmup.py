@@ -1,4 +1,7 @@
-"""Compile ahead what calls on a given cache will run, so that no request waits for the compiler."""
+"""Compile ahead what calls on a given cache will run, so that no request waits for the compiler.
+
+Lengths and batches need no variants of their own, but for the few settings that `launch` picks from them.
+"""
 
 import torch
 
@@ -13,7 +16,11 @@ from pagedkv.attention.triton.write import write
 def warmup(k_cache, v_cache, num_q_heads, *, dtype=None, softcap=None, return_lse=False):
     """Run every variant of the kernels on sequences without tokens: nothing is read from the caches, and nothing written.
 
-    dtype: q's, the caches' own if left out (bfloat16 over FP8 caches). A call with other strides is compiled when it comes.
+    k_cache, v_cache [num_blocks, block_size, num_kv_heads, head_dim], as the calls to come will hand them over.
+    num_q_heads: the model's, a multiple of the KV heads. dtype: q's, the caches' own if left out (bfloat16 over FP8 caches).
+    softcap, return_lse: as in the calls to come; one number of softcap serves for all.
+
+    A call with other strides is compiled when it comes. Arguments are not checked.
     """
     num_kv_heads, head_dim = k_cache.shape[2:]
     dtype = dtype or (torch.bfloat16 if is_fp8(k_cache) else k_cache.dtype)

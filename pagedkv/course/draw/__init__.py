@@ -1,1 +1,1 @@
-"""Pictures: one file per kind, all drawn on `canvas.Canvas` or in matplotlib with `style`, and shown with `show.show`."""
+"""What is seen: the tools of every picture and widget, and the portraits of the package's own objects."""

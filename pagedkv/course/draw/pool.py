@@ -1,4 +1,4 @@
-"""A pool of small blocks, the block tables of its sequences, and an arrow for every entry."""
+"""The portrait of a pool: its blocks, the block tables of its sequences, and an arrow for every entry."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,1 +1,1 @@
-"""Exercises that check themselves: `check` for the learner, a `lesson_X_Y` file per lesson, `editions` to build the notebooks."""
+"""What decides whether an answer is right: `check` for the learner, exercises and their parts for who writes them."""

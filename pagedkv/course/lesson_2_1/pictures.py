@@ -1,8 +1,14 @@
-"""How the bytes of a KV cache multiply: one token's K and V, then tokens, then sequences, next to the memory of real GPUs."""
+"""The pictures of lesson 2.1: how bytes multiply, what a cache spares, how long requests get, and figure 1, a pool of reservations."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
 
 from pagedkv.course.draw import style
 from pagedkv.course.draw.canvas import Canvas
-from pagedkv.sizing import KVShape
+from pagedkv.course.draw.strip import Piece, bracket, draw_strip, state_piece
+from pagedkv.simulation.workload import sample_requests
+from pagedkv.sizing import MODELS, KVShape
 
 GPUS = {"24 GiB": 24, "40 GiB": 40, "80 GiB": 80, "141 GiB": 141}
 
@@ -64,3 +70,121 @@ def kv_size(name: str, shape: KVShape, num_tokens: int, batch: int) -> tuple[Can
         f"and for {batch:,}; dashed lines mark GPUs of {' and '.join(lines)}."
     )
     return canvas, alt
+
+
+CELL = 22
+
+
+def recomputed_and_kept(prompt: int, steps: int) -> tuple[Canvas, str]:
+    """A row for each decode step, a cell for each token that attention reads; dark cells are computed in that step.
+
+    Returns the picture and its words.
+    """
+    tokens = prompt + steps - 1
+    half = (style.WIDTH - 100) / 2
+    cell = min(CELL, (half - 90) / tokens)
+    canvas = Canvas(style.WIDTH, 150 + steps * cell)
+    canvas.text(20, 24, f"A prompt of {prompt} tokens, then {steps} steps: whose K and V are computed?", size=style.TITLE, bold=True)
+    for column, (name, kept) in enumerate((("without a cache", False), ("with a cache", True))):
+        x, y, computed = 100 + column * (half + 20), 84, 0
+        for step in range(steps):
+            for token in range(prompt + step):
+                old = kept and step > 0 and token < prompt + step - 1
+                canvas.rect(x + token * cell, y + step * cell, cell, cell, style.RESERVED if old else style.TOKEN, line=0.6)
+                computed += not old
+            if not column:
+                canvas.text(x - 10, y + (step + 0.5) * cell, f"step {step}", anchor="end", fill=style.MUTED)
+        canvas.text(x, 60, f"{name}: {computed}", bold=True)
+        canvas.text(x + prompt * cell / 2, y + steps * cell + 16, "prompt", anchor="middle", fill=style.MUTED)
+    y = canvas.height - 12
+    for x, fill, words in ((100, style.TOKEN, "computed in this step"), (320, style.RESERVED, "read from the cache")):
+        canvas.rect(x, y - 8, 16, 16, fill)
+        canvas.text(x + 24, y, words)
+    alt = (
+        f"Two triangles of cells, a row for each of {steps} steps after a prompt of {prompt} tokens. Without a cache every cell of "
+        f"every row is computed: {sum(range(prompt, prompt + steps))}. With a cache only the prompt in step 0 and one new cell in each "
+        f"later row are: {prompt + steps - 1}."
+    )
+    return canvas, alt
+
+
+def lengths_against_reservation(totals: Mapping[str, np.ndarray], reserved: int):
+    """One histogram for each named array of total lengths, in tokens, up to `reserved`. Returns a matplotlib figure and its words."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    fits = {name: lengths[lengths <= reserved] for name, lengths in totals.items()}
+    with mpl.rc_context(style.matplotlib_settings()):
+        figure = Figure((style.WIDTH / 96, 1.75 * len(totals) + 0.55), layout="constrained")
+        for axes, (name, lengths) in zip(figure.subplots(len(totals), sharex=True, squeeze=False)[:, 0], totals.items(), strict=True):
+            mean = fits[name].mean()
+            axes.hist(fits[name], bins=np.linspace(0, reserved, 65), color=style.TOKEN)
+            axes.axvline(mean, color=style.HIGHLIGHT, linewidth=3)
+            axes.axvline(reserved, color=style.INTERNAL, linewidth=3)
+            fit, filled = 100 * len(fits[name]) / len(lengths), 100 * mean / reserved
+            axes.set_title(f"{name}: {fit:.0f} % of the requests fit, and fill {filled:.0f} % of {reserved:,} slots")
+            beside = {"transform": axes.get_xaxis_transform(), "y": 0.86}
+            axes.text(mean + reserved / 150, s="mean", color=style.HIGHLIGHT, **beside)
+            axes.text(reserved * (1 - 1 / 150), s="reserved", ha="right", color=style.INTERNAL, **beside)
+            axes.set(xlim=(0, 1.01 * reserved), yticks=[], ylabel="requests")
+        axes.set_xlabel("prompt and output together, tokens")
+    words = "; ".join(
+        f"{name}: {len(chosen) / len(totals[name]):.0%} fit, their mean of {chosen.mean():,.0f} tokens fills {chosen.mean() / reserved:.0%}"
+        for name, chosen in fits.items()
+    )
+    return figure, f"Histograms of total request lengths next to a line at the {reserved:,} slots that are reserved. {words}."
+
+
+def reservation() -> tuple[Canvas, str]:
+    """Figure 1: the KV memory of OPT-13B on a 40 GB GPU under max-length reservation, with lengths drawn from ShareGPT's."""
+    capacity, max_seq_len = MODELS["opt-13b"].tokens_in(12 * 2**30), 2048
+    requests = sample_requests("paper-sharegpt", capacity // max_seq_len, seed=577)
+    lengths = [(request.prompt_tokens, request.output_tokens) for request in requests]
+    prompt, output = lengths[3]
+    alt = (
+        f"Figure 1: a pool of {capacity:,} slots as one strip: {len(lengths)} requests each hold {max_seq_len:,} slots in a row, most "
+        f"of them never used, and {capacity - max_seq_len * len(lengths):,} slots at the end are too few for another. Enlarged below, "
+        f"request 3: {prompt} slots of prompt, {output} of output, {max_seq_len - prompt - output:,} never used."
+    )
+    return _pool_of_reservations(capacity, max_seq_len, lengths, zoom=3), alt
+
+
+def _pool_of_reservations(capacity: int, max_seq_len: int, lengths: Sequence[tuple[int, int]], zoom: int = 0) -> Canvas:
+    """A pool of `capacity` slots that holds one reservation per (prompt, output) length, and below it reservation `zoom` enlarged."""
+    left, width = 20, style.WIDTH - 40
+    canvas = Canvas(style.WIDTH, 320)
+    rest = capacity - max_seq_len * len(lengths)
+    title = f"{capacity:,} slots hold {len(lengths)} reservations of {max_seq_len:,} slots, however few are used"
+    canvas.text(left, 24, title, size=style.TITLE, bold=True)
+
+    pieces = []
+    for prompt, output in lengths:
+        pieces += [state_piece("token_states", prompt + output), state_piece("internal", max_seq_len - prompt - output)]
+    spans = draw_strip(canvas, left, 84, width, 44, capacity, [*pieces, Piece(rest, *style.STATES["external"])])
+    for request in range(len(lengths)):
+        begin, end = spans[2 * request][0], spans[2 * request + 1][1]
+        canvas.rect(begin, 84, end - begin, 44, None, line=2)
+        canvas.text((begin + end) / 2, 68, f"request {request}", anchor="middle")
+    canvas.text(left + width, 48, f"{rest:,} slots left:", anchor="end")
+    canvas.text(left + width, 68, "too few", anchor="end")
+
+    begin, end = spans[2 * zoom][0], spans[2 * zoom + 1][1]
+    canvas.polygon([(begin, 130), (end, 130), (left + width, 194), (left, 194)], style.FREE, stroke=None)
+    canvas.text(style.WIDTH / 2, 178, f"request {zoom}: one unbroken span, kept until the request ends", anchor="middle")
+    prompt, output = lengths[zoom]
+    idle = max_seq_len - prompt - output
+    parts = draw_strip(canvas, left, 194, width, 56, max_seq_len, [
+        state_piece("token_states", prompt, "prompt"),
+        state_piece("token_states", output, "output"),
+        state_piece("internal", idle, f"{idle:,} slots never used"),
+    ])
+    canvas.line(parts[1][0], 194, parts[1][0], 250, stroke=style.BACKGROUND, line=2)
+    captions = (f"{prompt}", f"{output} tokens", f"{100 * idle / max_seq_len:.1f} % of the reservation")
+    for (begin, end), words in zip(parts, captions, strict=True):
+        bracket(canvas, begin + 2, end - 2, 264, words, up=False)
+    canvas.text(left, 304, f"slot {zoom * max_seq_len:,}", fill=style.MUTED)
+    canvas.text(left + width, 304, f"slot {(zoom + 1) * max_seq_len - 1:,}", anchor="end", fill=style.MUTED)
+    return canvas
+
+
+FIGURES: dict[str, Callable[[], tuple]] = {"figure_1": reservation}

@@ -1,38 +1,100 @@
-"""The figures of the chapter: for each, the picture and the words for those who cannot see it, from the same numbers.
+"""The pictures of lesson 2.2: what a policy holds, what copies and rounding cost, and figures 2, 3, the published one and the README's."""
 
-`FIGURES` maps a file name to a function that returns (canvas, alt). `python -m pagedkv.course.figures` writes them all.
-"""
+from collections.abc import Callable, Mapping, Sequence
 
-from collections.abc import Callable
-
-from pagedkv.block_pool import BlockPool
-from pagedkv.block_table import BlockTable
+from pagedkv.course.draw import style
 from pagedkv.course.draw.arena import fragmented_arena
 from pagedkv.course.draw.canvas import Canvas
-from pagedkv.course.draw.snapshot import side_by_side
-from pagedkv.course.lesson_2_1.reservation import life_of_a_reservation, pool_of_reservations
-from pagedkv.course.lesson_2_2.published import PUBLISHED, published_and_measured
-from pagedkv.course.lesson_2_3.pictures import logical_to_physical
-from pagedkv.course.lesson_3_1.pictures import address_path
+from pagedkv.course.draw.strip import Piece, bracket, draw_legend, draw_strip, state_piece
+from pagedkv.course.draw.timeline import side_by_side
 from pagedkv.simulation.arena import Arena
 from pagedkv.simulation.experiment import CAPACITY, POLICIES
 from pagedkv.simulation.simulator import simulate
+from pagedkv.simulation.timeline import Timeline
 from pagedkv.simulation.workload import sample_requests
 from pagedkv.sizing import MODELS
 
 
-def reservation() -> tuple[Canvas, str]:
-    """Figure 1: the KV memory of OPT-13B on a 40 GB GPU under max-length reservation, with lengths drawn from ShareGPT's."""
-    capacity, max_seq_len = MODELS["opt-13b"].tokens_in(12 * 2**30), 2048
-    requests = sample_requests("paper-sharegpt", capacity // max_seq_len, seed=577)
-    lengths = [(request.prompt_tokens, request.output_tokens) for request in requests]
-    prompt, output = lengths[3]
-    alt = (
-        f"Figure 1: a pool of {capacity:,} slots as one strip: {len(lengths)} requests each hold {max_seq_len:,} slots in a row, most "
-        f"of them never used, and {capacity - max_seq_len * len(lengths):,} slots at the end are too few for another. Enlarged below, "
-        f"request 3: {prompt} slots of prompt, {output} of output, {max_seq_len - prompt - output:,} never used."
+def held_by_policy(held: Mapping[str, Mapping[str, int]], title: str) -> tuple[Canvas, str]:
+    """`held` maps a policy to its slots in each state: token_states, reserved, internal, external (the allocator's rounding).
+
+    Returns the picture and its words.
+    """
+    left, bar, gap = 212, 34, 20
+    width = style.WIDTH - left - 150
+    canvas = Canvas(style.WIDTH, 104 + len(held) * (bar + gap))
+    canvas.text(20, 24, title, size=style.TITLE, bold=True)
+    draw_legend(canvas, left, 62)
+    most = max(sum(slots.values()) for slots in held.values())
+    for row, (policy, slots) in enumerate(held.items()):
+        y, total = 92 + row * (bar + gap), sum(slots.values())
+        canvas.text(left - 12, y + bar / 2, policy, anchor="end", bold=policy == "paged")
+        pieces = [state_piece(state, slots[state], f"{slots[state]:,}") for state in style.STATES]
+        draw_strip(canvas, left, y, width, bar, most, pieces)
+        used = 100 * slots["token_states"] / total
+        canvas.text(left + width * total / most + 10, y + bar / 2, f"{total:,}: {used:.0f} % used")
+    words = []
+    for policy, slots in held.items():
+        parts = ", ".join(f"{number:,} {style.STATE_NAMES[state]}" for state, number in slots.items() if number)
+        words.append(f"{policy} {sum(slots.values()):,}: {parts}")
+    return canvas, f"{title}. {'; '.join(words)}."
+
+
+def copied_prompts(prompt: int, outputs: Sequence[int]) -> tuple[Canvas, str]:
+    """One strip with the branches side by side: a prompt of `prompt` tokens and an output of their own each.
+
+    Returns the picture and its words.
+    """
+    canvas = Canvas(style.WIDTH, 176)
+    copies, total = prompt * (len(outputs) - 1), prompt * len(outputs) + sum(outputs)
+    title = f"{len(outputs)} branches of one prompt: {copies:,} of {total:,} slots hold copies ({100 * copies / total:.0f} %)"
+    canvas.text(20, 24, title, size=style.TITLE, bold=True)
+    pieces = []
+    for branch, output in enumerate(outputs):
+        copy = branch > 0
+        pieces.append(Piece(prompt, style.mix(style.request_colour(0)) if copy else style.request_colour(0), "/" if copy else None,
+                            "copy" if copy else "prompt"))
+        pieces.append(Piece(output, style.request_colour(branch + 1), None, f"{output}"))
+    spans = draw_strip(canvas, 20, 84, style.WIDTH - 40, 44, total, pieces)
+    for branch in range(len(outputs)):
+        bracket(canvas, spans[2 * branch][0] + 2, spans[2 * branch + 1][1] - 2, 70, f"branch {branch}")
+        begin, end = spans[2 * branch]
+        canvas.text((begin + end) / 2, 146, f"{prompt}", anchor="middle", fill=style.MUTED)
+    own = ", ".join(map(str, outputs))
+    return canvas, f"{title}. They lie side by side in memory, each a prompt of {prompt} tokens and an output of its own: {own} tokens."
+
+
+def shares_by_allocator(runs: Mapping[str, Timeline], title: str) -> tuple[Canvas, str]:
+    """A strip of 100 % for each named run: means over the steps at which a request waits. Returns the picture and its words."""
+    left, bar, gap = 236, 34, 18
+    canvas = Canvas(style.WIDTH, 92 + len(runs) * (bar + gap))
+    canvas.text(20, 24, title, size=style.TITLE, bold=True)
+    for row, (name, run) in enumerate(runs.items()):
+        y = 60 + row * (bar + gap)
+        shares = {state: 100 * share for state, share in run.shares().items()}
+        rounding = rounding_share(run)
+        canvas.text(left - 12, y + bar / 2, name, anchor="end")
+        pieces = [state_piece(state, shares[state], f"{shares[state]:.1f}") for state in ("token_states", "reserved", "internal")]
+        holes = shares["external"] - rounding
+        pieces.append(Piece(rounding, *style.STATES["external"], f"rounding {rounding:.1f}"))
+        pieces.append(Piece(holes, style.EXTERNAL, None, f"holes {holes:.1f}" if holes > 12 else f"{holes:.1f}"))
+        draw_strip(canvas, left, y, style.WIDTH - left - 20, bar, 100, pieces)
+    x, y = left, canvas.height - 16
+    for state in ("token_states", "reserved", "internal"):
+        fill, hatch = style.STATES[state]
+        canvas.rect(x, y - 8, 16, 16, fill, hatch=hatch)
+        canvas.text(x + 22, y, style.STATE_NAMES[state])
+        x += 44 + style.text_width(style.STATE_NAMES[state])
+    canvas.text(x, y, "external = rounding + holes; all in %", fill=style.MUTED)
+    words = "; ".join(
+        f"{name}: {run.shares()['external']:.1%} external, of which rounding is {rounding_share(run):.1f} %" for name, run in runs.items()
     )
-    return pool_of_reservations(capacity, max_seq_len, lengths, zoom=3), alt
+    return canvas, f"{title}. Strips of the shares of the pool. {words}."
+
+
+def rounding_share(run: Timeline) -> float:
+    """Per cent of the pool that the allocator's rounding takes while a request waits."""
+    return 100 * float(run.rounding[run.waiting > 0].mean()) / run.capacity
 
 
 def internal_fragmentation() -> tuple[Canvas, str]:
@@ -44,7 +106,29 @@ def internal_fragmentation() -> tuple[Canvas, str]:
         f"are reserved for later; half-way {prompt + output // 2} hold tokens; at the end {prompt + output} do. At all three, {idle:,} "
         f"slots, {100 * idle / max_seq_len:.1f} %, are internal waste that no token will ever fill."
     )
-    return life_of_a_reservation(prompt, output, max_seq_len), alt
+    return _life_of_a_reservation(prompt, output, max_seq_len), alt
+
+
+def _life_of_a_reservation(prompt: int, output: int, max_seq_len: int = 2048) -> Canvas:
+    """One reservation after the prompt, half-way and at the end: reserved slots turn into token states, internal waste stays."""
+    left, width = 20, style.WIDTH - 40
+    canvas = Canvas(style.WIDTH, 325)
+    idle = max_seq_len - prompt - output
+    title = f"{max_seq_len:,} slots reserved, {prompt + output:,} used: {idle:,} slots wait for tokens that never come"
+    canvas.text(left, 24, title, size=style.TITLE, bold=True)
+    moments = {"after the prompt": 0, "half-way": output // 2, "at the end": output}
+    for row, (name, generated) in enumerate(moments.items()):
+        y = 84 + 90 * row
+        tokens, reserved = prompt + generated, output - generated
+        spans = draw_strip(canvas, left + 150, y, width - 150, 40, max_seq_len, [
+            state_piece("token_states", tokens),
+            state_piece("reserved", reserved),
+            state_piece("internal", idle, f"{idle:,} internal: {100 * idle / max_seq_len:.1f} %"),
+        ])
+        canvas.text(left, y + 20, name, bold=True)
+        canvas.text(left + 150, y - 14, f"{tokens} token states" + (f" + {reserved} reserved for later" if reserved else ""))
+        canvas.rect(spans[0][0], y, width - 150, 40, None, line=2)
+    return canvas
 
 
 def external_fragmentation() -> tuple[Canvas, str]:
@@ -69,35 +153,6 @@ def external_fragmentation() -> tuple[Canvas, str]:
     return fragmented_arena(arena, extents, wanted, size), alt
 
 
-def mapping() -> tuple[Canvas, str]:
-    """Figure 4: two sequences, their block tables, and one pool."""
-    tables = {"A": [6, 1, 4], "B": [2, 7]}
-    words = {"A": "a long text can grow where there is room left".split(), "B": "any free block will do".split()}
-    sequences = {f"request {name}, {len(words[name])} tokens": (words[name], table) for name, table in tables.items()}
-    alt = (
-        f"Figure 4: two requests, cut into logical blocks of 4 tokens in reading order, and a pool of 9 physical blocks. The block "
-        f"table of request A leads its blocks 0, 1, 2 to the physical blocks {', '.join(map(str, tables['A']))}; that of request B its "
-        f"blocks 0, 1 to {', '.join(map(str, tables['B']))}. Only the last block of each request is partly empty."
-    )
-    return logical_to_physical(sequences, block_size=4, num_blocks=9), alt
-
-
-def address() -> tuple[Canvas, str]:
-    """Figure 5: 50 tokens in the blocks 12, 7, 42 and 3, and the way of token 37."""
-    pool, position = BlockPool(64), 37
-    pool.allocate(64)
-    pool.free([3, 42, 7, 12])  # the last one freed is the first to be reused
-    table = BlockTable(pool)
-    table.append(50)
-    logical, offset, block, slot = table.translate(position)
-    alt = (
-        f"Figure 5: {table.num_tokens} tokens are {len(table.blocks)} logical blocks of {pool.block_size}; the block table leads them to "
-        f"the physical blocks {', '.join(map(str, table.blocks))} of a pool of {pool.num_blocks}. Token {position} is offset {offset} of "
-        f"logical block {logical}, so in physical block {block}, in slot {block} × {pool.block_size} + {offset} = {slot}."
-    )
-    return address_path(table, position), alt
-
-
 def published() -> tuple[Canvas, str]:
     """Figure 2 of the PagedAttention paper, with the means over five seeds of 600 saturated requests each."""
     capacity, num_requests, seeds = CAPACITY, 600, range(5)
@@ -114,7 +169,32 @@ def published() -> tuple[Canvas, str]:
         for name, bars in PUBLISHED.items()
     ).replace("token_states", "token states")
     alt = f"Published shares of the KV memory in percent next to those measured by simulation, as stacked bars. {words}."
-    return published_and_measured(measured), alt
+    return _published_and_measured(measured), alt
+
+
+# Percent of the KV memory, OPT-13B on ShareGPT (Kwon et al., SOSP 2023, Figure 2). Its Orca is the authors' own, on a buddy allocator.
+PUBLISHED = {
+    "Orca (Max)": {"token_states": 20.4, "reserved": 13.3, "internal": 57.3, "external": 8.9},
+    "Orca (Pow2)": {"token_states": 26.8, "reserved": 17.9, "internal": 13.6, "external": 41.6},
+    "Orca (Oracle)": {"token_states": 38.2, "reserved": 25.2, "internal": 0.0, "external": 36.6},
+    "vLLM": {"token_states": 96.3},  # the paper does not divide the rest
+}
+
+
+def _published_and_measured(measured: Mapping[str, Mapping[str, float]]) -> Canvas:
+    """`measured` maps the names of PUBLISHED to the four shares, from 0 to 1, of a simulated run."""
+    left, width, bar = 236, style.WIDTH - 256, 30
+    canvas = Canvas(style.WIDTH, 74 + 92 * len(PUBLISHED))
+    canvas.text(20, 24, "How the KV memory is used, in %: published and measured here", size=style.TITLE, bold=True)
+    draw_legend(canvas, left, 56)
+    for row, (name, shares) in enumerate(PUBLISHED.items()):
+        y = 84 + 92 * row
+        canvas.text(20, y + bar + 2, name, bold=True)
+        for source, values, top in (("published", shares, y), ("measured", {s: 100 * v for s, v in measured[name].items()}, y + bar + 4)):
+            canvas.text(left - 10, top + bar / 2, source, anchor="end")
+            pieces = [state_piece(state, value, f"{value:.1f}") for state, value in values.items()]
+            draw_strip(canvas, left, top, width, bar, 100, pieces)
+    return canvas
 
 
 def front() -> tuple[Canvas, str]:
@@ -133,12 +213,9 @@ def front() -> tuple[Canvas, str]:
     return side_by_side(runs, step)[0], alt
 
 
-FIGURES: dict[str, Callable[[], tuple[Canvas, str]]] = {
-    "figure_1": reservation,
+FIGURES: dict[str, Callable[[], tuple]] = {
     "figure_2": internal_fragmentation,
     "figure_3": external_fragmentation,
-    "figure_4": mapping,
-    "figure_5": address,
     "published": published,
     "front": front,
 }

@@ -1,19 +1,24 @@
-"""The arena playground: allocate and free by hand, and watch holes appear until a request that ought to fit does not."""
+"""The widgets of lesson 2.2: an arena to fill by hand, one request under every policy, two whole runs side by side."""
 
 from pagedkv.course.draw import widget
-from pagedkv.course.draw.playground import playground
+from pagedkv.course.draw.arena import playground
+from pagedkv.course.draw.timeline import side_by_side
+from pagedkv.course.lesson_2_2 import pictures
+from pagedkv.simulation import experiment
 from pagedkv.simulation.arena import Arena, BuddyArena, OutOfMemory
+from pagedkv.simulation.simulator import simulate
+from pagedkv.simulation.workload import WORKLOADS, Request
 
-CAPACITY = 64
+SLOTS = 64
 ARENAS = {
-    "first fit": lambda: Arena(CAPACITY, fit="first"),
-    "best fit": lambda: Arena(CAPACITY, fit="best"),
-    "buddy": lambda: BuddyArena(CAPACITY),
+    "first fit": lambda: Arena(SLOTS, fit="first"),
+    "best fit": lambda: Arena(SLOTS, fit="best"),
+    "buddy": lambda: BuddyArena(SLOTS),
 }
-START = (("allocate", 12), ("allocate", 9), ("allocate", 14), ("allocate", 7), ("free", 0), ("free", 2))
+ARENA_START = (("allocate", 12), ("allocate", 9), ("allocate", 14), ("allocate", 7), ("free", 0), ("free", 2))
 
 
-def replay(operations, kind: str):
+def replay_arena(operations, kind: str):
     """Run ("allocate", size) and ("free", number) in order; allocations are numbered from 0, those that fail too.
 
     Returns (arena, {number: extent}, error): the OutOfMemory of the last operation, or None. Freeing a request that was refused in this
@@ -34,9 +39,9 @@ def replay(operations, kind: str):
     return arena, extents, error
 
 
-def picture(operations=START, kind: str = "first fit") -> str:
+def arena_playground_svg(operations=ARENA_START, kind: str = "first fit") -> str:
     """The arena after `operations`, as an SVG."""
-    arena, extents, error = replay(operations, kind)
+    arena, extents, error = replay_arena(operations, kind)
     last = "an empty arena"
     if operations:
         verb, value = operations[-1]
@@ -46,15 +51,15 @@ def picture(operations=START, kind: str = "first fit") -> str:
     return canvas.svg(alt)
 
 
-def explorer():
-    """The widget."""
-    operations = widget.State(value=START)
+def arena_playground():
+    """Allocate and free by hand, and watch holes appear until a request that ought to fit does not."""
+    operations = widget.State(value=ARENA_START)
     kind = widget.choice("Arena", list(ARENAS), "first fit")
-    size = widget.slider("Slots to allocate", 16, 1, CAPACITY)
+    size = widget.slider("Slots to allocate", 16, 1, SLOTS)
     victim = widget.choice("Request to free", [], None)
 
     def offer(_=None):
-        held = replay(operations.value, kind.value)[1]
+        held = replay_arena(operations.value, kind.value)[1]
         victim.options = [(f"r{number}: {extent.requested} slots", number) for number, extent in held.items()]
         victim.index = 0 if held else None
 
@@ -75,4 +80,63 @@ def explorer():
     kind.observe(offer, "value")
     offer()
     buttons = [widget.button("Allocate", allocate), widget.button("Free", free), widget.button("Undo", undo), widget.button("Clear", clear)]
-    return widget.explore(picture, buttons, inputs=[size, victim], operations=operations, kind=kind)
+    return widget.explore(arena_playground_svg, buttons, inputs=[size, victim], operations=operations, kind=kind)
+
+
+ROOM = 4096  # room for the copy of the longest request
+# One request has no neighbours: among arenas only the buddy's rounding makes a difference.
+SAME = ("max length, buddy", "grow by copy, best fit")
+ONE_REQUEST = {name.removesuffix(", first fit"): make for name, make in experiment.POLICIES.items() if name not in SAME}
+
+
+def slots_held(policy: str, prompt: int, output: int, generated: int) -> dict[str, int]:
+    """Slots that `policy` holds for one request after `generated` output tokens, by state."""
+    timeline = simulate([Request(0, 0.0, prompt, output)], ONE_REQUEST[policy](ROOM), ROOM)
+    _, _, tokens, reserved, internal, rounding = (sum(column) for column in zip(*timeline.snapshot(generated), strict=True))
+    return {"token_states": tokens, "reserved": reserved, "internal": internal, "external": rounding}
+
+
+def reservation_svg(prompt: int = 161, output: int = 338, percent: int = 50) -> str:
+    """All policies after `percent` of the output, as an SVG."""
+    generated = output * percent // 100
+    slots = {policy: slots_held(policy, prompt, output, generated) for policy in ONE_REQUEST}
+    title = f"Slots held for one request: prompt {prompt}, generated {generated} of {output}"
+    canvas, alt = pictures.held_by_policy(slots, title)
+    return canvas.svg(alt)
+
+
+def reservation():
+    """How much memory each policy holds for one request, and what of it is used, while the output grows."""
+    return widget.explore(
+        reservation_svg,
+        prompt=widget.slider("Prompt tokens", 161, 1, 1024),
+        output=widget.slider("Output tokens", 338, 1, 1024),
+        percent=widget.slider("Generated so far, %", 50, 0, 100),
+    )
+
+
+LEFT, RIGHT, WORKLOAD = "max length, first fit", "paged", "paper-sharegpt"
+
+
+def fragmentation_svg(step: int = 2000, left: str = LEFT, right: str = RIGHT, workload: str = WORKLOAD, colours: str = "requests") -> str:
+    """Both pools at `step`, coloured by "requests" or "states", as an SVG."""
+    runs = [(name, experiment.run(workload, name)) for name in (left, right)]
+    canvas, alt = side_by_side(runs, step, colours)
+    requests = f"{len(experiment.requests_that_fit(workload))} requests of {workload}, of up to {experiment.MAX_SEQ_LEN:,} tokens."
+    return canvas.svg(f"{requests} {alt}")
+
+
+def fragmentation():
+    """Two policies serve the same requests in the same memory; the slider moves through both runs, an arrow key by one step."""
+    left, right = widget.choice("Left", list(experiment.POLICIES), LEFT), widget.choice("Right", list(experiment.POLICIES), RIGHT)
+    workload = widget.choice("Requests like", list(WORKLOADS), WORKLOAD)
+    step = widget.slider("Step", 2000, 0, 2000, wide=True)
+
+    def fit_slider(_=None):
+        step.max = max(experiment.run(workload.value, policy.value).num_steps for policy in (left, right)) - 1
+
+    for control in (left, right, workload):
+        control.observe(fit_slider, "value")
+    fit_slider()
+    colours = widget.choice("Colours show", ["requests", "states"], "requests")
+    return widget.explore(fragmentation_svg, left=left, right=right, workload=workload, colours=colours, step=step)

@@ -1,13 +1,41 @@
-"""The way from a position to its slot: logical block, table entry, physical block, slot, one row each."""
+"""The pictures of lesson 3.1: the way from a position to its slot, step by step, and figure 5, all of it."""
 
+from collections.abc import Callable
+
+from pagedkv.block_pool import BlockPool
 from pagedkv.block_table import BlockTable
 from pagedkv.course.draw import style
 from pagedkv.course.draw.canvas import Canvas
 from pagedkv.sizing import ceil_div
 
+NUM_TOKENS = 50  # of the example
+BLOCKS = (12, 7, 42, 3, 29, 50, 18)
 LEFT, WIDTH, BOX = 140, style.WIDTH - 152, 30
 PER_ROW = 32  # blocks of the pool side by side
 CELL = WIDTH / PER_ROW
+
+
+def example_table(block_size: int = 16) -> BlockTable:
+    """A table of 50 tokens in a pool of 64 blocks; with blocks of 16 it is [12, 7, 42, 3]."""
+    pool = BlockPool(64, block_size)
+    pool.allocate(64)
+    pool.free(reversed(BLOCKS))  # the last one freed is the first to be reused
+    table = BlockTable(pool)
+    table.append(NUM_TOKENS)
+    return table
+
+
+def address() -> tuple[Canvas, str]:
+    """Figure 5: 50 tokens in the blocks 12, 7, 42 and 3, and the way of token 37."""
+    table, position = example_table(), 37
+    pool = table.pool
+    logical, offset, block, slot = table.translate(position)
+    alt = (
+        f"Figure 5: {table.num_tokens} tokens are {len(table.blocks)} logical blocks of {pool.block_size}; the block table leads them to "
+        f"the physical blocks {', '.join(map(str, table.blocks))} of a pool of {pool.num_blocks}. Token {position} is offset {offset} of "
+        f"logical block {logical}, so in physical block {block}, in slot {block} × {pool.block_size} + {offset} = {slot}."
+    )
+    return address_path(table, position), alt
 
 
 def address_path(table: BlockTable, position: int, steps: int = 4) -> Canvas:
@@ -88,3 +116,6 @@ def _edge(on_path):
 
 def _stroke(on_path):
     return {"stroke": style.HIGHLIGHT, "line": 2.5} if on_path else {"stroke": style.GRID, "line": 1.5}
+
+
+FIGURES: dict[str, Callable[[], tuple]] = {"figure_5": address}

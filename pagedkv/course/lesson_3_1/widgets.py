@@ -1,9 +1,33 @@
-"""The block mapping explorer: append, fork, free and preempt by hand, and follow any token to its slot."""
+"""The widgets of lesson 3.1: the way of one position to its slot, and a pool of blocks to work by hand."""
 
 from pagedkv.block_pool import BlockPool, OutOfBlocks
 from pagedkv.block_table import BlockTable
 from pagedkv.course.draw import widget
 from pagedkv.course.draw.pool import pool_and_tables
+from pagedkv.course.lesson_3_1 import pictures
+
+
+def address_svg(position: int = 37, step: int = 4, block_size: int = 16) -> str:
+    """The way of one position up to `step`, as an SVG."""
+    table = pictures.example_table(block_size)
+    logical, offset, block, slot = table.translate(position)
+    words = [
+        f"{position} is offset {offset} of logical block {logical}", f"table entry {logical} is {block}",
+        f"block {block} begins at slot {block * block_size}", f"the slot is {slot}",
+    ]
+    alt = f"Token {position} of {pictures.NUM_TOKENS}, blocks of {block_size}: {', '.join(words[:step])}."
+    return pictures.address_path(table, position, step).svg(alt)
+
+
+def address():
+    """One position on its way to a slot, a step at a time."""
+    return widget.explore(
+        address_svg,
+        position=widget.slider("Token", 37, 0, pictures.NUM_TOKENS - 1),
+        step=widget.slider("Step", 4, 1, 4),
+        block_size=widget.steps("Block size", [8, 16, 32], 16),
+    )
+
 
 NUM_BLOCKS, BLOCK_SIZE, NAMES = 16, 4, "ABCDE"
 START = (("append", "A", 6), ("append", "B", 9), ("append", "A", 5), ("fork", "A"), ("append", "C", 2))
@@ -53,7 +77,7 @@ def _do(pool, tables, waiting, verb, name=None, tokens=0):
     return f"{name} runs again, its {waiting.pop(name)} tokens in other blocks"
 
 
-def picture(operations=START, sequence: str = "A", position: int = 0) -> str:
+def blocks_svg(operations=START, sequence: str = "A", position: int = 0) -> str:
     """The pool and the tables after `operations`, with the way of one token, as an SVG."""
     pool, tables, waiting, said = replay(operations)
     picked, address = None, f"{sequence} does not run"
@@ -69,8 +93,8 @@ def picture(operations=START, sequence: str = "A", position: int = 0) -> str:
     return canvas.svg(alt)
 
 
-def explorer():
-    """The widget."""
+def blocks():
+    """Append, fork, free and preempt by hand, and follow any token to its slot."""
     operations = widget.State(value=START)
     sequence = widget.choice("Sequence", list(NAMES), "A")
     tokens = widget.slider("Tokens to append", 3, 1, 16)
@@ -106,4 +130,4 @@ def explorer():
         widget.button("Resume", resume),
         widget.button("Undo", undo),
     ]
-    return widget.explore(picture, buttons, inputs=[tokens], operations=operations, sequence=sequence, position=position)
+    return widget.explore(blocks_svg, buttons, inputs=[tokens], operations=operations, sequence=sequence, position=position)

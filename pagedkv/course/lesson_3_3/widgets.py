@@ -1,8 +1,8 @@
-"""The sharing explorer: samples or beams over one prompt, and the blocks that they take with and without sharing."""
+"""The widget of lesson 3.3: sequences that share a prompt."""
 
 from pagedkv.block_pool import BlockPool
 from pagedkv.course.draw import widget
-from pagedkv.course.lesson_3_3.pictures import shared_tables
+from pagedkv.course.lesson_3_3 import pictures
 from pagedkv.simulation.sharing import PUBLISHED, SharedRequest
 
 BLOCK_SIZE = 16
@@ -17,7 +17,7 @@ def grown(num_sequences: int, prompt_tokens: int, generated: int, kind: str) -> 
     return request
 
 
-def picture(num_sequences: int = 4, prompt_tokens: int = 40, generated: int = 60, kind: str = "parallel sampling") -> str:
+def sharing_svg(num_sequences: int = 4, prompt_tokens: int = 40, generated: int = 60, kind: str = "parallel sampling") -> str:
     """The tables after `generated` steps, and the blocks saved beside the published averages, as an SVG."""
     request = grown(num_sequences, prompt_tokens, generated, kind)
     pool = request.tables[0].pool
@@ -29,14 +29,14 @@ def picture(num_sequences: int = 4, prompt_tokens: int = 40, generated: int = 60
             percent = PUBLISHED[name, search][num_sequences]
             facts.append(f"published for {num_sequences} sequences, averaged over runs on {words}: {percent} %")
     title = f"{num_sequences} × {kind}: prompt of {prompt_tokens}, {generated} tokens generated"
-    canvas, alt = shared_tables(title, request.tables, facts)
+    canvas, alt = pictures.shared_tables(title, request.tables, facts)
     return canvas.svg(alt)
 
 
-def explorer():
-    """The widget."""
+def sharing():
+    """Samples or beams over one prompt, and the blocks that they take with and without sharing."""
     return widget.explore(
-        picture,
+        sharing_svg,
         num_sequences=widget.slider("Sequences", 4, 1, 6),
         prompt_tokens=widget.slider("Prompt tokens", 40, 1, 160),
         generated=widget.slider("Tokens generated", 60, 0, 160),

@@ -4,11 +4,10 @@
 import math
 import weakref
 from functools import partial
-from numbers import Real
 
 from pagedkv.course.judge.compare import SINGLE, Wrong, alike, same
-from pagedkv.course.judge.exercise import Exercise, NotAttempted, Part, call, calls, is_stub
-from pagedkv.course.lesson_4_2.updates import VERSIONS, exact, run
+from pagedkv.course.judge.exercise import Exercise, Part, call, calls
+from pagedkv.course.lesson_4_2.updates import bug_part
 
 # One pass
 
@@ -204,39 +203,6 @@ def _merge_part(title, cases):
     return Part(title, test)
 
 
-# Find the scores
-
-
-def _bug_part(name, hint):
-    def test(answer):
-        if not isinstance(answer, dict) or not {str(key).upper() for key in answer} <= {*VERSIONS}:
-            raise Wrong(f"a dict with the keys {', '.join(VERSIONS)} is expected")
-        mine = answer.get(name, answer.get(name.lower()))
-        if is_stub(mine):
-            raise NotAttempted
-        if isinstance(mine, str):
-            if mine.strip().lower() != "right":
-                raise Wrong('a list of blocks is expected, or the word "right"')
-            if name != "D":
-                raise Wrong("there are scores on which it is wrong")
-            return
-        right, got = exact(_valid(mine)), run(VERSIONS[name], mine)
-        if name == "D" or math.isclose(right, got, rel_tol=1e-6):
-            raise Wrong(f"version {name} gives the right output on these scores; {hint}")
-
-    return Part(f"version {name}", test)
-
-
-def _valid(blocks):
-    """The answer, if it is a list of up to 8 blocks of finite scores."""
-    lists = isinstance(blocks, (list, tuple)) and all(isinstance(block, (list, tuple)) for block in blocks)
-    if not lists or not 0 < len(blocks) <= 8 or not all(0 < len(block) <= 8 for block in blocks):
-        raise Wrong("a list of one to eight blocks is expected, each a list of one to eight scores")
-    if not all(isinstance(s, Real) and math.isfinite(s) for block in blocks for s in block):
-        raise Wrong("every score must be a finite number")
-    return blocks
-
-
 EXERCISES = (
     Exercise("4.2-one-pass", "attention in one pass", (
         _one_pass_part("blocks without masks", partial(_blocks, 1, [4, 4, 4]), partial(_blocks, 2, [1, 5, 2, 7]), partial(_blocks, 3, [6])),
@@ -254,9 +220,9 @@ EXERCISES = (
             ((0,), ()), ((), (1, 2)), ((0,), (0,)), ((0, 1, 2), (0, 1, 2)))]),
     )),
     Exercise("4.2-bugs", "scores that expose a wrong update", (
-        _bug_part("A", "does the maximum rise after the first block?"),
-        _bug_part("B", "its base may fall, which is harmless in exact arithmetic; when does e^(m - m_new) overflow?"),
-        _bug_part("C", "its base is never below 0, which is harmless in exact arithmetic; when do all weights become 0?"),
-        _bug_part("D", "is there any update that it gets wrong?"),
+        bug_part("A", "does the maximum rise after the first block?"),
+        bug_part("B", "its base may fall, which is harmless in exact arithmetic; when does e^(m - m_new) overflow?"),
+        bug_part("C", "its base is never below 0, which is harmless in exact arithmetic; when do all weights become 0?"),
+        bug_part("D", "is there any update that it gets wrong?"),
     ), {"version D": "version A"}),
 )  # fmt: skip

@@ -1,9 +1,14 @@
-"""Which sectors of memory a warp touches in one load: the picture under the address arithmetic of lesson 4.3."""
+"""The pictures of lesson 4.3: sectors that a load touches, heads packed into a product, splits; and the charts of the recorded run."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from pagedkv.course.draw import style
+import numpy as np
+
+from pagedkv.bench.report import recorded
+from pagedkv.course.draw import measurements, style
 from pagedkv.course.draw.canvas import Canvas
+from pagedkv.simulation.workload import sample_requests
+from pagedkv.sizing import ceil_div
 
 SECTOR = 32  # bytes: the least that a GPU fetches
 SHOWN = 32  # sectors in a row
@@ -48,3 +53,87 @@ def _runs(addresses: Sequence[int], width: int, sector: int) -> list[tuple[int, 
         elif low < high:
             runs.append((low, high))
     return runs
+
+
+def packed_heads(group: int, tile: int, head_dim: int, dtype_bytes: int = 2) -> tuple[Canvas, str]:
+    """`group` query heads over one tile of `tile` tokens of their KV head, one by one and packed into one product; and words."""
+    canvas = Canvas(style.WIDTH, 92 + 40 * group)
+    kib = tile * head_dim * dtype_bytes * 2 / 1024
+    middle = style.WIDTH / 2
+    canvas.text(20, 20, "A program for each query head", size=style.TITLE, bold=True)
+    canvas.text(middle + 20, 20, "A program for each KV head", size=style.TITLE, bold=True)
+    bottom = 48 + 40 * group
+    for head in range(group):
+        y = 48 + 40 * head
+        canvas.rect(20, y, 90, 28, style.request_colour(head), label=f"q head {head}")
+        canvas.line(114, y + 14, 156, y + 14, arrow=True)
+        canvas.rect(160, y, 236, 28, style.TOKEN, label=f"K and V tile, {kib:.0f} KiB")
+        canvas.rect(middle + 20, y, 90, 28, style.request_colour(head), label=f"q head {head}")
+    canvas.line(middle + 114, 42 + 20 * group, middle + 156, 42 + 20 * group, arrow=True)
+    canvas.rect(middle + 160, 48, 236, 40 * group - 12, style.TOKEN, label=f"K and V tile, {kib:.0f} KiB")
+    one_by_one = f"{group} × {kib:.0f} KiB read, {group} products of a vector with a matrix"
+    packed = f"{kib:.0f} KiB read, one product [{group} × {head_dim}] · [{head_dim} × {tile}]"
+    canvas.text(20, bottom + 16, one_by_one)
+    canvas.text(middle + 20, bottom + 16, packed)
+    alt = (
+        f"Left, a program for each of {group} query heads, each with a K and V tile of its own: {one_by_one}. Right, the query heads "
+        f"beside one tile that they share: {packed}."
+    )
+    return canvas, alt
+
+
+ROWS_SHOWN = 8  # sequences
+
+
+def cut(lengths: Sequence[int], split_tokens: int) -> list[list[int]]:
+    """The tokens in each split of each sequence. A sequence without tokens has one split, whose program writes zeros."""
+    return [[min(split_tokens, length - start) for start in range(0, max(length, 1), split_tokens)] for length in lengths]
+
+
+def splits_of_sequences(lengths: Sequence[int], split_tokens: int, kv_heads: int, multiprocessors: int) -> tuple[Canvas, str]:
+    """A row for each of the first sequences, cut into splits; hatched ones are partial results, to be merged. And words."""
+    sequences = cut(lengths, split_tokens)
+    shown = sequences[:ROWS_SHOWN]
+    canvas = Canvas(style.WIDTH, 118 + 40 * len(shown))
+    left, scale = 150, (style.WIDTH - 170) / max(1, *lengths)
+    programs = kv_heads * sum(map(len, sequences))
+    canvas.text(20, 18, f"Splits of {split_tokens:,} tokens: {programs:,} programs", size=style.TITLE, bold=True)
+    for row, tokens in enumerate(shown):
+        y = 42 + 40 * row
+        canvas.text(20, y + 14, f"{row}: {lengths[row]:,} tokens")
+        x = float(left)
+        for count in tokens:
+            canvas.rect(x, y, max(scale * count, 2), 28, style.request_colour(row), hatch="/" if len(tokens) > 1 else None)
+            x += scale * count
+    y = 42 + 40 * len(shown)
+    if len(sequences) > len(shown):
+        canvas.text(20, y + 10, f"… and {len(sequences) - len(shown)} more sequences", fill=style.MUTED)
+    partial = [tokens for tokens in sequences if len(tokens) > 1]
+    of = "one sequence" if len(partial) == 1 else f"{len(partial)} sequences"
+    merged = f"{sum(map(len, partial)):,} partial results of {of} are merged (hatched)" if partial else "Nothing is left to merge"
+    idle = multiprocessors - programs
+    work = f"{idle} of them idle" if idle > 0 else f"{programs / multiprocessors:.1f} for each"
+    canvas.text(20, y + 36, f"{programs:,} programs for {multiprocessors} multiprocessors: {work}.")
+    canvas.text(20, y + 60, f"{merged}, for each of {kv_heads} KV heads.")
+    batch = "One sequence" if len(lengths) == 1 else f"{len(lengths)} sequences"
+    alt = (
+        f"{batch} of up to {max(lengths):,} tokens, drawn as bars and cut into splits of {split_tokens:,} tokens. With {kv_heads} KV heads "
+        f"that is {programs:,} programs for {multiprocessors} multiprocessors: {work}. {merged}."
+    )
+    return canvas, alt
+
+
+def speed_and_waste():
+    """Speed against waste. A request that runs has every length from its prompt to its end."""
+    lengths = np.concatenate([np.arange(r.prompt_tokens, r.total_tokens) for r in sample_requests("paper-sharegpt", 2000, seed=0)])
+    waste = {size: 1 - lengths.sum() / (ceil_div(lengths, size) * size).sum() for size in (1, 16, 32, 64, 128)}
+    return measurements.block_sizes(recorded(), waste)
+
+
+FIGURES: dict[str, Callable[[], tuple]] = {
+    "kernel_roofline": lambda: measurements.roofline(recorded()),
+    "kernel_reads": lambda: measurements.share_of_reads(recorded()),
+    "kernel_ladder": lambda: measurements.ladder(recorded()),
+    "kernel_peers": lambda: measurements.peers(recorded()),
+    "kernel_block_sizes": speed_and_waste,
+}

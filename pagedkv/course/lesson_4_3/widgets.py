@@ -1,8 +1,8 @@
-"""The split slider: how many programs a batch gives the GPU, and how many partial results it leaves to merge."""
+"""The widget of lesson 4.3: how sequences are cut into splits."""
 
 from pagedkv.bench.cases import GRID, ragged
 from pagedkv.course.draw import widget
-from pagedkv.course.lesson_4_3.splits import splits_of_sequences
+from pagedkv.course.lesson_4_3 import pictures
 
 MULTIPROCESSORS = 132  # of an H100 or H200
 BATCHES = {
@@ -14,16 +14,16 @@ BATCHES = {
 SPLITS = (128, 256, 512, 1024, 2048, 4096, 8192)
 
 
-def picture(batch: str = "1 sequence of 8192", split_tokens: int = 8192, kv_heads: int = 8) -> str:
+def split_kv_svg(batch: str = "1 sequence of 8192", split_tokens: int = 8192, kv_heads: int = 8) -> str:
     """One batch cut into splits, as an SVG."""
-    canvas, alt = splits_of_sequences(BATCHES[batch], split_tokens, kv_heads, MULTIPROCESSORS)
+    canvas, alt = pictures.splits_of_sequences(BATCHES[batch], split_tokens, kv_heads, MULTIPROCESSORS)
     return canvas.svg(alt)
 
 
-def explorer():
-    """The widget."""
+def split_kv():
+    """How many programs a batch gives the GPU, and how many partial results it leaves to merge."""
     return widget.explore(
-        picture,
+        split_kv_svg,
         batch=widget.choice("Batch", list(BATCHES), "1 sequence of 8192"),
         split_tokens=widget.steps("Tokens in a split", list(SPLITS), 8192),
         kv_heads=widget.steps("KV heads", (1, 2, 4, 8, 16, 32), 8),

@@ -1,8 +1,59 @@
-"""The chapter's three questions as exercises, in the order of the notebook."""
+"""The chapter's three questions as exercises, in the order of the notebook; the first of them, from tokens to slots, is here."""
 
-from pagedkv.course.lesson_5_2.breaking import BREAK, PROPERTY
-from pagedkv.course.lesson_5_2.data_flow import DATA_FLOW
-from pagedkv.course.lesson_5_2.merging import DERIVATION, MERGE
+from pagedkv.course.judge.exercise import Exercise, calls
+from pagedkv.course.lesson_5_2.merging import BREAK, DERIVATION, MERGE, PROPERTY
 from pagedkv.course.lesson_5_2.wrong_entry import DAMAGE, FIND, HARM, ORDER, ROLES_BY_CODE, ROLES_BY_WORD
+
+
+def logical_blocks(tokens, block_size):
+    return [tokens[first : first + block_size] for first in range(0, len(tokens), block_size)]
+
+
+def block_table(num_tokens, block_size, free_blocks):
+    return free_blocks[: -(-num_tokens // block_size)]
+
+
+def slots(table, num_tokens, block_size):
+    return [table[p // block_size] * block_size + p % block_size for p in range(num_tokens)]
+
+
+def _draw_tokens(rng):
+    for size in (1, 4, 16):
+        for length in (0, 1, size, size + 1, 3 * size, 3 * size + rng.randrange(size)):
+            yield [rng.randrange(1000) for _ in range(length)], size
+
+
+def _draw_free(rng):
+    return [(len(tokens), size, rng.sample(range(300), 60)) for tokens, size in _draw_tokens(rng)]
+
+
+def _draw_tables(rng):
+    return [(block_table(*case), case[0], case[1]) for case in _draw_free(rng)]
+
+
+DATA_FLOW = Exercise("5.2-data-flow", "from tokens to slots", (
+    calls("logical blocks", logical_blocks, _draw_tokens, of=0, mistakes=(
+        (lambda t, b: [t[i * b : i * b + b] for i in range(len(t) // b)], "the tokens of a last block that is not full are missing"),
+        (lambda t, b: [t[i * b : i * b + b] for i in range(len(t) // b + 1)], "there is an empty block where the last one is full"),
+        (lambda t, b: [(t[i : i + b] + [None] * b)[:b] for i in range(0, len(t), b)], "slots without a token are no tokens: do not pad"),
+        (lambda t, b: [[i // b for i in range(len(t))]], "a list of blocks is expected, each a list of its tokens"),
+    )),
+    calls("block table", block_table, _draw_free, of=1, mistakes=(
+        (lambda n, b, f: f[: n // b], "a last block that is not full needs a physical block too"),
+        (lambda n, b, f: f[: n // b + 1], "a block more than needed where the last one is full"),
+        (lambda n, b, f: f[:n], "one entry for each token; there is one for each logical block"),
+        (lambda n, b, f: list(range(-(-n // b))), "these are the logical blocks; which physical ones do they get?"),
+        (lambda n, b, f: f[::-1][: -(-n // b)], "the blocks are taken from the front of free_blocks, in that order"),
+        (lambda n, b, f: sorted(f)[: -(-n // b)], "any free block will do, so take them in the order of free_blocks, unsorted"),
+    )),
+    calls("slots", slots, _draw_tables, of=2, points=2, mistakes=(
+        (lambda t, n, b: list(range(n)), "these are positions; where does the table come in?"),
+        (lambda t, n, b: [t[p // b] for p in range(n)], "these are the physical blocks; the slot says which place in the block"),
+        (lambda t, n, b: [t[p // b] + p % b for p in range(n)], "block k begins at slot k × block size, not at slot k"),
+        (lambda t, n, b: [x * b + i for x in t for i in range(b)], "slots of the last block that hold no token are not asked for"),
+        (lambda t, n, b: [t[p // b] * b + p for p in range(n)], "add the offset in the block, not the position"),
+    )),
+))
+
 
 EXERCISES = (DATA_FLOW, ROLES_BY_WORD, ROLES_BY_CODE, ORDER, DAMAGE, HARM, FIND, DERIVATION, MERGE, PROPERTY, BREAK)

@@ -1,0 +1,86 @@
+"""Lesson 1: its report and self-test, here and where Triton, PyTorch or correct arithmetic is missing; its map."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from picture_rules import texts
+
+from pagedkv.course.lesson_1 import environment, pictures
+from pagedkv.course.lessons import wings
+
+# The environment
+
+ABSENT = """
+import sys; sys.modules.update(dict.fromkeys({names}))
+import importlib.metadata as metadata
+found = metadata.version
+def version(name):
+    if name in {names}:
+        raise metadata.PackageNotFoundError(name)
+    return found(name)
+metadata.version = version
+from pagedkv.course.lesson_1 import environment as e
+e.report()
+print(e.self_test())
+"""
+
+
+def run_without(*names: str) -> str:
+    """What report and self_test print in a process in which these packages cannot be imported."""
+    ran = subprocess.run([sys.executable, "-c", ABSENT.format(names=list(names))], capture_output=True, text=True)
+    assert ran.returncode == 0 and ran.stderr == ""
+    return ran.stdout
+
+
+def test_the_report_names_versions_device_and_backend(capsys):
+    torch = pytest.importorskip("torch")
+    environment.report()
+    rows = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
+    assert list(rows) == ["Python", "NumPy", "PyTorch", "Triton", "device", "backend"]
+    assert rows["PyTorch"] == torch.__version__
+    assert rows["backend"] == ("triton" if torch.cuda.is_available() and rows["Triton"][0].isdigit() else "torch")
+
+
+def test_the_self_test_runs_the_tiny_kernel(capsys):
+    pytest.importorskip("triton")
+    assert environment.self_test() is True
+    assert "Triton's interpreter: the tiny kernel gives the right answer" in capsys.readouterr().out
+
+
+def test_a_wrong_answer_is_said(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    monkeypatch.setattr(environment, "_version", lambda package: "9.9")
+    pytest.importorskip("torch")
+    assert environment.self_test() is False
+    assert "wrong, with triton 9.9" in capsys.readouterr().out
+
+
+def test_the_tiny_kernel_can_fail():
+    pytest.importorskip("triton")
+    other_weights = "import runpy, sys, torch; torch.Tensor.log = torch.Tensor.sqrt; sys.argv[1:] = ['cpu']; "
+    kernel = "runpy.run_module('pagedkv.course.lesson_1.tiny_kernel', run_name='__main__')"
+    run = [sys.executable, "-c", other_weights + kernel]
+    ran = subprocess.run(run, env=os.environ | {"TRITON_INTERPRET": "1"}, capture_output=True, text=True)
+    assert ran.returncode == 1 and ran.stderr == ""
+
+
+def test_without_triton_a_sentence_says_what_is_missing():
+    pytest.importorskip("torch")
+    said = run_without("triton")
+    assert said.count(environment.NO_TRITON) == 2 and "backend  torch" in said
+
+
+def test_without_torch_a_sentence_says_what_is_missing():
+    said = run_without("torch", "triton")
+    assert said.count(environment.NO_TORCH) == 2 and "none, without PyTorch" in said
+
+
+# Pictures
+
+
+def test_every_lesson_is_on_the_map():
+    said = texts(pictures.chapter_map()[0])
+    assert {text.split()[0] for text in said if text[0].isdigit()} == {wing.number for wing in wings()}
+    assert {f"{wing.number}  {wing.title}" for wing in wings()} <= set(said)

@@ -1,0 +1,186 @@
+"""Lesson 2.1: what its checks accept and refuse, and that its pictures show the numbers they are given."""
+
+import inspect
+import re
+
+import numpy as np
+import pytest
+from exercise_rules import exercise_tests
+from picture_rules import texts
+from widget_rules import widget_tests
+
+from pagedkv.course.draw import style
+from pagedkv.course.draw.canvas import Canvas
+from pagedkv.course.judge.check import check
+from pagedkv.course.lesson_2_1 import exercises, pictures, widgets
+from pagedkv.sizing import MODELS
+
+# Exercises
+
+BYTES = {"float16": 2, "bfloat16": 2, "float32": 4}
+
+
+def count_without_cache(prompt, output):
+    computed = 0
+    for step in range(output):
+        for _ in range(prompt + step):
+            computed += 1
+    return computed
+
+
+def count_with_cache(prompt, output):
+    there = set()
+    for step in range(output):
+        there |= set(range(prompt + step))
+    return len(there)
+
+
+def bytes_by_array(config):
+    heads = config["num_attention_heads"]
+    head_dim = config["head_dim"] if "head_dim" in config else config["hidden_size"] // heads
+    shape = [
+        config["num_hidden_layers"],
+        2,
+        config.get("num_key_value_heads") or heads,
+        head_dim,
+        BYTES[config["dtype"]],
+    ]
+    return np.zeros(shape, np.int8).nbytes
+
+
+def bytes_by_layer(config):
+    heads = config["num_attention_heads"]
+    vector = config.get("head_dim", config["hidden_size"] // heads) * BYTES[config["dtype"]]
+    return sum(2 * vector * config.get("num_key_value_heads", heads) for _ in range(config["num_hidden_layers"]))
+
+
+def letters(max_seq_len, prompt, output, generated):
+    return "".join("T" if i < prompt + generated else "r" if i < prompt + output else "." for i in range(max_seq_len))
+
+
+def padded(max_seq_len, prompt, output, generated):
+    return ("T" * (prompt + generated)).ljust(prompt + output, "r").ljust(max_seq_len, ".")
+
+
+RIGHT = {
+    "2.1-computed": [
+        (count_without_cache, count_with_cache),
+        (exercises.computed_without_cache, exercises.computed_with_cache),
+    ],
+    "2.1-config": [bytes_by_array, bytes_by_layer],
+    "2.1-reservation": [letters, padded],
+}
+
+KV = exercises.kv_bytes_per_token
+WITHOUT, WITH = exercises.computed_without_cache, exercises.computed_with_cache
+
+WRONG = {  # name: [(answer, words of the verdict)]; of a pair, one is right
+    "2.1-computed": [
+        ((lambda p, o: p * o, WITH), "not only the prompt"),
+        ((lambda p, o: sum(range(p, p + o + 1)), WITH), "one step too many"),
+        ((lambda p, o: sum(range(p + 1, p + o + 1)), WITH), "step 0 reads the prompt alone"),
+        ((WITH, WITH), "this is the number with a cache"),
+        ((lambda p, o: WITHOUT(p, o) / 1, WITH), "a whole number is expected"),
+        ((WITHOUT, lambda p, o: p + o), "the last token is never read"),
+        ((WITHOUT, lambda p, o: o), "prompt's K and V are computed too"),
+        ((WITHOUT, WITHOUT), "this is the number without a cache"),
+    ],
+    "2.1-config": [
+        (lambda c: KV(c) // 2, "K and V are both kept"),
+        (lambda c: KV(c) // c["num_hidden_layers"], "every layer keeps"),
+        (lambda c: KV(c) // BYTES[c["dtype"]], "bytes of its dtype"),
+        (lambda c: KV(c, heads="num_attention_heads"), "only KV heads are kept"),
+        (lambda c: KV(c, own_head_dim=False), "where the configuration states head_dim"),
+        (lambda c: KV(c, heads="num_attention_heads", own_head_dim=False), "count KV heads, not query heads"),
+        (lambda c: KV(c | {"num_key_value_heads": c["num_key_value_heads"]}), "KeyError"),
+        (lambda c: 8 * KV(c), "too large: your function({"),
+        (lambda c: KV(c, dtype_bytes=2), "the bytes of a number depend on the dtype: 4 in float32"),
+        (
+            lambda c: KV(c, dtype_bytes=min(BYTES[c["dtype"]], 3)),
+            "K and V for every query head: the number is too small: your function({",
+        ),
+        (
+            lambda c: KV(c, dtype_bytes=min(BYTES[c["dtype"]], 3)),
+            "a head_dim of its own: the number is too small: your function({",
+        ),
+        (lambda c: (KV(c), c.clear())[0], "changes its input"),
+    ],
+    "2.1-reservation": [
+        (lambda m, p, o, g: "T" * g + "r" * (o - g) + "." * (m - o), "the prompt's K and V are kept too"),
+        (lambda m, p, o, g: "T" * (p + g) + "r" * (m - p - g), "not every idle slot will be used"),
+        (lambda m, p, o, g: "T" * (p + g) + "." * (m - p - g), "some idle slots will be used later"),
+        (lambda m, p, o, g: "T" * (p + o) + "." * (m - p - o), "only `generated` output tokens"),
+        (lambda m, p, o, g: "T" * (p + g) + "r" * o + "." * (m - p - g - o), "what is not yet generated"),
+        (lambda m, p, o, g: "T" * (p + g) + "r" * (o - g), "goes on to max_seq_len"),
+        (lambda m, p, o, g: letters(m, p, max(o - 1, 0), max(g - 1, 0)), "the last token gets a slot too"),
+        (lambda m, p, o, g: letters(m, p, o, max(g - 1, 0)), "your function(8, 5, 3, 3) should return 'TTTTTTTT'"),
+        (lambda m, p, o, g: list(letters(m, p, o, g)), "a string is expected"),
+    ],
+}
+
+test_right, test_stubs, test_nonsense, test_wrong = exercise_tests(exercises.EXERCISES, RIGHT, WRONG)
+
+
+@pytest.mark.usefixtures("references_are_answers")
+@pytest.mark.parametrize("answer", [answer for answer, _ in WRONG["2.1-computed"]])
+def test_of_a_pair_one_is_right(answer, capsys):
+    check("2.1-computed", answer)
+    assert capsys.readouterr().out.count("   ok ") == 1
+
+
+def test_the_commonest_mistakes_are_all_made_here():
+    """Each sentence for a mistake is heard in a test; a new one needs a wrong answer above."""
+    sentences = re.findall(r'\), "([^"]{15,})"\)', inspect.getsource(exercises))
+    heard = [words for wrongs in WRONG.values() for _, words in wrongs]
+    assert [s for s in sentences if not any(words in s for words in heard)] == []
+
+
+# Pictures
+
+
+def filled(canvas: Canvas, colour: str) -> list[dict]:
+    return [shape for kind, shape in canvas.shapes if kind == "polygon" and shape["fill"] == colour]
+
+
+@pytest.mark.parametrize(("prompt", "steps"), [(4, 8), (1, 1), (9, 3)])
+def test_a_dark_cell_for_every_token_that_is_computed(prompt, steps):
+    canvas, _ = pictures.recomputed_and_kept(prompt, steps)
+    without, kept = exercises.computed_without_cache(prompt, steps), exercises.computed_with_cache(prompt, steps)
+    assert len(filled(canvas, style.TOKEN)) == without + kept + 1  # one in the legend
+    assert {f"without a cache: {without}", f"with a cache: {kept}"} <= set(texts(canvas))
+
+
+def test_the_histogram_says_how_many_fit_and_how_full_they_are():
+    figure, words = pictures.lengths_against_reservation({"some": np.array([256, 512, 768, 5000])}, reserved=1024)
+    assert figure.axes[0].get_title(loc="left") == "some: 75 % of the requests fit, and fill 50 % of 1,024 slots"
+    assert sum(patch.get_height() for patch in figure.axes[0].patches) == 3
+    assert "some: 75% fit, their mean of 512 tokens fills 50%" in words
+
+
+@pytest.mark.parametrize(
+    ("num_bytes", "words"),
+    [
+        (0, "0 B"),
+        (1023, "1,023 B"),
+        (1024, "1 KiB"),
+        (819_200, "800 KiB"),
+        (2048 * 819_200, "1.56 GiB"),
+        (2**40, "1 TiB"),
+        (2**60, "1,048,576 TiB"),
+    ],
+)
+def test_bytes_in_words(num_bytes, words):
+    assert pictures.in_words(num_bytes) == words
+
+
+# Widgets
+
+SETTINGS = {
+    "kv_size": [
+        {"model": model, "num_tokens": tokens, "batch": batch, "dtype_bytes": size}
+        for model in MODELS
+        for tokens, batch, size in ((1, 1, 1), (2048, 7, 2), (131_072, 256, 4))
+    ],
+}
+
+test_pictures, test_moves, test_controls = widget_tests(widgets, SETTINGS)

@@ -1,0 +1,168 @@
+"""Lesson 2.3: what its checks accept and refuse, and that its pictures show the numbers they are given."""
+
+import inspect
+import math
+import re
+
+import numpy as np
+import pytest
+from exercise_rules import exercise_tests
+from picture_rules import texts
+from widget_rules import widget_tests
+
+from pagedkv.course.draw import style
+from pagedkv.course.draw.canvas import Canvas
+from pagedkv.course.lesson_2_3 import exercises, pictures, widgets
+from pagedkv.simulation.policies import Paged
+from pagedkv.simulation.workload import WORKLOADS, Request
+
+# Exercises
+
+
+def read_one_by_one(memory, table, num_tokens, block_size):
+    entries = []
+    for position in range(num_tokens):
+        logical, offset = divmod(position, block_size)
+        entries.append(memory[table[logical] * block_size + offset])
+    return entries
+
+
+def read_as_array(memory, table, num_tokens, block_size):
+    return np.array(memory).reshape(-1, block_size)[table].reshape(-1)[:num_tokens]
+
+
+def admit_by_ceil(prompt_tokens, num_free, num_blocks, block_size, watermark):
+    return math.ceil(prompt_tokens / block_size) + int(watermark * num_blocks) <= num_free
+
+
+def admit_with_the_policy(prompt_tokens, num_free, num_blocks, block_size, watermark):
+    policy = Paged(num_blocks, block_size, watermark)
+    if num_free < num_blocks:
+        policy.admit(Request(0, 0.0, (num_blocks - num_free) * block_size, 0))
+    try:
+        policy.admit(Request(1, 0.0, prompt_tokens, 0))
+    except Exception:
+        return False
+    return True
+
+
+def preempt_recursively(lengths, num_free, block_size):
+    if sum(n % block_size == 0 for n in lengths) <= num_free:
+        return 0
+    *others, latest = lengths
+    return 1 + preempt_recursively(others, num_free + (latest + block_size - 1) // block_size, block_size)
+
+
+def preempt_by_index(lengths, num_free, block_size):
+    blocks = [-(-n // block_size) for n in lengths]
+    for kept in range(len(lengths), -1, -1):
+        if sum(n % block_size == 0 for n in lengths[:kept]) <= num_free + sum(blocks[kept:]):
+            return len(lengths) - kept
+
+
+RIGHT = {
+    "2.3-read": [read_one_by_one, read_as_array],
+    "2.3-admit": [admit_by_ceil, admit_with_the_policy],
+    "2.3-preempt": [preempt_recursively, preempt_by_index],
+}
+
+READ, ADMIT, GONE = exercises.read_in_order, exercises.can_admit, exercises.preempted
+
+WRONG = {  # name: [(answer, words of the verdict)]
+    "2.3-read": [
+        (lambda m, table, n, b: m[:n], "start of the memory"),
+        (lambda m, table, n, b: READ(m, sorted(table), n, b), "not of the block ids"),
+        (lambda m, table, n, b: READ(m, table, len(table) * b, b), "only partly filled"),
+        (lambda m, table, n, b: READ(m, table, n // b * b, b), "the last block counts too"),
+        (lambda m, table, n, b: [m[block] for block in table], "a block id is no slot"),
+        (lambda m, table, n, b: (entry for entry in READ(m, table, n, b)), "not a generator"),
+        (
+            lambda m, table, n, b: READ(m, table[::-1], n, b),
+            "([10, 11, 12, 13, 14, 15, 16, 17, 18], [2, 0], 5, 3) should return [16",
+        ),
+        (lambda m, table, n, b: [0] * n, "entry 0 is not the right one"),
+        (lambda m, table, n, b: (READ(m, table, n, b), m.append(0), table.append(0))[0], "changes its input"),
+    ],
+    "2.3-admit": [
+        (lambda p, f, n, b, w: ADMIT(p, f, n, b, 0), "must stay free is missing"),
+        (lambda p, f, n, b, w: f - p // b >= int(w * n), "round up"),
+        (lambda p, f, n, b, w: f - -(-p // b) >= int(w * f), "a share of all blocks"),
+        (lambda p, f, n, b, w: f - -(-p // b) > int(w * n), "exactly that many"),
+        (lambda p, f, n, b, w: f - p >= int(w * n), "the pool in blocks"),
+        (lambda p, f, n, b, w: f >= int(w * n), "no longer free afterwards"),
+        (lambda p, f, n, b, w: f - math.ceil(p / b) >= w * n, "rounds down first"),
+        (
+            lambda p, f, n, b, w: not ADMIT(p, f, n, b, w),
+            "in at least one case: your function(17, 2, 100, 16, 0.0) should",
+        ),
+        (lambda p, f, n, b, w: f - -(-p // b), "True or False is expected"),
+    ],
+    "2.3-preempt": [
+        (lambda n, f, b: GONE(n, f, b, freed=False), "gives its blocks back"),
+        (lambda n, f, b: GONE(n, f, b, needs=lambda n, b: True), "only a request whose last block is full"),
+        (
+            lambda n, f, b: GONE(n, f, b, needs=lambda n, b: (n + 1) % b == 0),
+            "does not count the token that is to come",
+        ),
+        (lambda n, f, b: GONE(n, f, b, latest=False), "the latest request goes first"),
+        (lambda n, f, b: max(sum(x % b == 0 for x in n) - f, 0), "a request may free several"),
+        (lambda n, f, b: (GONE(n, f, b), n.append(0))[0], "changes its input"),
+    ],
+}
+
+# By exercise: mutants that gain every point, and why they are right answers too. `...` stands for any other number.
+EQUIVALENT = {
+    "2.3-admit": {
+        "-prompt_tokens // block_size → -prompt_tokens / block_size": "compared with whole numbers, as if rounded up"
+    },
+}
+
+test_right, test_stubs, test_nonsense, test_wrong = exercise_tests(exercises.EXERCISES, RIGHT, WRONG)
+
+
+def test_the_commonest_mistakes_are_all_made_here():
+    """Each sentence for a mistake is heard in a test; a new one needs a wrong answer above."""
+    sentences = re.findall(r'\), "([^"]{15,})"\)', inspect.getsource(exercises))
+    heard = [words for wrongs in WRONG.values() for _, words in wrongs]
+    assert [s for s in sentences if not any(words in s for words in heard)] == []
+
+
+# Pictures
+
+
+def filled(canvas: Canvas, colour: str) -> list[dict]:
+    return [shape for kind, shape in canvas.shapes if kind == "polygon" and shape["fill"] == colour]
+
+
+def test_every_token_stands_in_its_slot_and_in_its_place():
+    canvas, _ = pictures.scattered({"A": [0, 2], "B": [1]}, num_slots=4)
+    seen = texts(canvas)
+    assert all(seen.count(label) == 2 for label in ("A0", "A1", "B0"))
+    x = {
+        shape["text"]: shape["x"]
+        for kind, shape in canvas.shapes
+        if kind == "text" and shape["text"] in ("0", "1", "2")
+    }
+    in_memory = {s["text"]: s["x"] for kind, s in canvas.shapes if kind == "text" and s["y"] == 176}
+    assert (in_memory["A1"], in_memory["B0"]) == (x["2"], x["1"])
+    assert sum(kind == "path" for kind, _ in canvas.shapes) == 3
+
+
+def test_bars_are_as_high_as_the_shares():
+    canvas, _ = pictures.token_share_by_block_size({"long": {1: 1.0, 64: 0.5}, "short": {1: 0.25}})
+    heights = [
+        max(y for _, y in shape["points"]) - min(y for _, y in shape["points"]) for shape in filled(canvas, style.TOKEN)
+    ]
+    assert heights == pytest.approx([150, 75, 37.5])
+    assert {"100", "50", "25", "64", "block size, long"} <= set(texts(canvas))
+
+
+# Widgets
+
+SETTINGS = {
+    "watermark": [
+        {"watermark": mark, "workload": name} for mark, name in zip((0, 0.01, 0.2) * 3, WORKLOADS, strict=False)
+    ],
+}
+
+test_pictures, test_moves, test_controls = widget_tests(widgets, SETTINGS)

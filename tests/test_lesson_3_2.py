@@ -1,0 +1,215 @@
+"""Lesson 3.2: what its checks accept and refuse."""
+
+import numpy as np
+import pytest
+from exercise_rules import exercise_tests
+
+from pagedkv.block_pool import BlockPool, OutOfBlocks
+from pagedkv.block_table import BlockTable
+from pagedkv.course.lesson_3_2 import exercises
+
+# Exercises
+
+
+@pytest.fixture(autouse=True)
+def torch_for_tensors(request):
+    """An answer to 3.2-write can be judged only where PyTorch is installed."""
+    case = request.node.callspec.params if hasattr(request.node, "callspec") else {}
+    if case.get("name") == "3.2-write" and "answer" in case:
+        pytest.importorskip("torch")
+
+
+def append_one_by_one(blocks, num_tokens, n, free_blocks, block_size):
+    room = len(blocks) * block_size - num_tokens
+    needed = 0 if n <= room else (n - room - 1) // block_size + 1
+    if needed > len(free_blocks):
+        raise OutOfBlocks(needed, len(free_blocks))
+    slots = []
+    for position in range(num_tokens, num_tokens + n):
+        if position % block_size == 0:
+            blocks.append(free_blocks.pop())
+        slots.append(blocks[-1] * block_size + position % block_size)
+    return slots
+
+
+def append_with_the_package(blocks, num_tokens, n, free_blocks, block_size):
+    pool = BlockPool(20, block_size)
+    pool.allocate(20)
+    pool.free(free_blocks)
+    table = BlockTable(pool, blocks)
+    table.truncate(num_tokens)
+    slots = table.append(n).slots
+    fresh = table.blocks[len(blocks) :]
+    blocks += fresh
+    del free_blocks[len(free_blocks) - len(fresh) :]
+    return slots
+
+
+def slots_by_block(blocks, num_tokens, block_size):
+    return [block * block_size + i for block in blocks for i in range(block_size)][:num_tokens]
+
+
+def slots_as_array(blocks, num_tokens, block_size):
+    positions = np.arange(num_tokens)
+    return np.array(blocks, dtype=int)[positions // block_size] * block_size + positions % block_size
+
+
+def write_in_a_loop(cache, rows, slots):
+    for row, slot in zip(rows, slots.tolist(), strict=True):
+        if slot != -1:
+            cache[slot] = row
+
+
+def write_and_return(cache, rows, slots):
+    real = (slots != -1).nonzero().flatten()
+    return cache.index_copy_(0, slots[real], rows[real])
+
+
+RIGHT = {
+    "3.2-append": [exercises.append, append_one_by_one, append_with_the_package],
+    "3.2-slots": [exercises.token_slots, slots_by_block, slots_as_array],
+    "3.2-write": [exercises.write, write_in_a_loop, write_and_return],
+}
+
+
+def changed_append(**change):
+    """The right append, with the result or the lists changed afterwards."""
+
+    def function(blocks, num_tokens, n, free_blocks, block_size):
+        result = exercises.append(blocks, num_tokens, n, free_blocks, block_size)
+        return change["then"](result, blocks, free_blocks)
+
+    return function
+
+
+def append_elsewhere(blocks, num_tokens, n, free_blocks, block_size):
+    """The right slots, but the table grows in a new list."""
+    return exercises.append(list(blocks), num_tokens, n, free_blocks, block_size)
+
+
+def never_raises(blocks, num_tokens, n, free_blocks, block_size):
+    try:
+        return exercises.append(blocks, num_tokens, n, free_blocks, block_size)
+    except OutOfBlocks:
+        return []
+
+
+def keeps_what_it_got(blocks, num_tokens, n, free_blocks, block_size):
+    needed, available = -(-(num_tokens + n) // block_size) - len(blocks), len(free_blocks)
+    for _ in range(needed):
+        if not free_blocks:
+            raise OutOfBlocks(needed, available)
+        blocks.append(free_blocks.pop())
+    return exercises.append(blocks, num_tokens, n, free_blocks, block_size)
+
+
+def names_the_total(blocks, num_tokens, n, free_blocks, block_size):
+    try:
+        return exercises.append(blocks, num_tokens, n, free_blocks, block_size)
+    except OutOfBlocks as error:
+        raise OutOfBlocks(error.requested + len(blocks), error.free) from None
+
+
+def names_nonsense(*inputs):
+    try:
+        return exercises.append(*inputs)
+    except OutOfBlocks:
+        raise OutOfBlocks(99, 99) from None
+
+
+def takes_from_the_front(blocks, num_tokens, n, free_blocks, block_size):
+    free_blocks.reverse()
+    try:
+        return exercises.append(blocks, num_tokens, n, free_blocks, block_size)
+    finally:
+        free_blocks.reverse()
+
+
+def reads_without_taking(blocks, num_tokens, n, free_blocks, block_size):
+    free = list(free_blocks)
+    return exercises.append(blocks, num_tokens, n, free, block_size)
+
+
+def write_wrapping(cache, rows, slots):
+    cache[slots] = rows
+
+
+def write_a_copy(cache, rows, slots):
+    cache = cache.clone()
+    exercises.write(cache, rows, slots)
+
+
+def return_a_copy(cache, rows, slots):
+    cache = cache.clone()
+    exercises.write(cache, rows, slots)
+    return cache
+
+
+def write_positive_only(cache, rows, slots):
+    keep = slots > 0
+    cache[slots[keep]] = rows[keep]
+
+
+def write_in_order(cache, rows, slots):
+    cache[: len(rows)] = rows
+
+
+def write_until_padding(cache, rows, slots):
+    end = (slots.tolist() + [-1]).index(-1)
+    cache[slots[:end]] = rows[:end]
+
+
+def write_clamped(cache, rows, slots):
+    cache[slots.clamp(min=0)] = rows
+
+
+def write_wrong_rows(cache, rows, slots):
+    kept = slots[slots >= 0]
+    cache[kept] = rows[: len(kept)].flip(0)
+
+
+def spoils_rows(cache, rows, slots):
+    exercises.write(cache, rows, slots)
+    rows.zero_()
+
+
+WRONG = {  # name: [(answer, words of the verdict)]
+    "3.2-append": [
+        *exercises.APPEND_MISTAKES,
+        (never_raises, "OutOfBlocks must be raised"),
+        (keeps_what_it_got, "nothing may be taken"),
+        (names_the_total, "names the blocks that are missing in the table"),
+        (names_nonsense, "names the blocks that are missing in the table"),
+        (takes_from_the_front, "take them from the end, with pop()"),
+        (reads_without_taking, "in the table and free at once"),
+        (append_elsewhere, "the table is as before: append to it in place"),
+        (changed_append(then=lambda result, blocks, free: None), "it returns nothing"),
+        (
+            changed_append(then=lambda result, blocks, free: result[::-1]),
+            "the table is right, but of the slots returned",
+        ),
+        (changed_append(then=lambda result, blocks, free: blocks.append(free.pop()) or result), "too many blocks"),
+        (lambda blocks, num_tokens, n, free, size: [blocks[i] for i in range(99)], "raises IndexError"),
+    ],
+    "3.2-slots": [
+        *exercises.SLOT_MISTAKES,
+        (lambda blocks, n, b: (slot for slot in exercises.token_slots(blocks, n, b)), "not a generator"),
+    ],
+    "3.2-write": [
+        (write_wrapping, "as an index -1 means the last one"),
+        (write_a_copy, "into a copy"),
+        (return_a_copy, "returning another one"),
+        (write_positive_only, "some rows are not in their slots|must all be written"),
+        (write_in_order, "some rows are not in their slots"),
+        (write_until_padding, "the others must all be written"),
+        (write_clamped, "rows with slot -1 must change nothing"),
+        (write_wrong_rows, "some rows are not in their slots"),
+        (spoils_rows, "changes its input `rows`"),
+    ],
+}
+
+test_right, test_stubs, test_nonsense, test_wrong = exercise_tests(exercises.EXERCISES, RIGHT, WRONG)
+
+
+def test_every_exercise_has_six_wrong_answers():
+    assert all(len(answers) >= 6 for answers in WRONG.values())

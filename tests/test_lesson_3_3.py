@@ -1,0 +1,289 @@
+"""Lesson 3.3: what its checks accept and refuse, and that its pictures show what the tables share."""
+
+from functools import partial
+
+import pytest
+from exercise_rules import exercise_tests
+from picture_rules import assert_legible, texts
+from widget_rules import widget_tests
+
+from pagedkv.block_pool import BlockPool
+from pagedkv.block_table import BlockTable
+from pagedkv.course.judge.check import check
+from pagedkv.course.lesson_3_3 import exercises, pictures, widgets
+from pagedkv.simulation.sharing import SharedRequest
+
+# Exercises
+
+
+class StubPool:
+    def free(self, blocks): ...
+
+
+def cow_without_pop_first(blocks, num_tokens, refs, free_blocks, block_size):
+    copy = None
+    partial = num_tokens % block_size != 0
+    if not partial or refs[blocks[-1]] > 1:
+        new = free_blocks.pop()
+        refs[new] += 1
+        if partial:
+            old = blocks.pop()
+            refs[old] -= 1
+            copy = [old, new]
+        blocks.append(new)
+    return [blocks[-1] * block_size + num_tokens % block_size, copy]
+
+
+class LeakyPool:
+    def __init__(self, num_blocks):
+        self.free_blocks = list(range(num_blocks))
+        self.refs = [0] * num_blocks
+
+    def allocate(self, n):
+        blocks = [self.free_blocks.pop() for _ in range(n)]
+        for block in blocks:
+            self.refs[block] = 1
+        return blocks
+
+    def share(self, blocks):
+        for block in blocks:
+            self.refs[block] += 1
+
+    def free(self, blocks):
+        shared = any(self.refs[block] > 1 for block in blocks)
+        for block in blocks:
+            self.refs[block] -= 1
+        if not shared:
+            self.free_blocks += blocks
+
+
+class Mended(LeakyPool):
+    def free(self, blocks):
+        for block in blocks:
+            self.refs[block] -= 1
+            if self.refs[block] == 0:
+                self.free_blocks.append(block)
+
+
+class MendedInOne(LeakyPool):
+    def free(self, blocks):
+        last = [block for block in blocks if self.refs[block] == 1]
+        self.refs = [refs - (block in blocks) for block, refs in enumerate(self.refs)]
+        self.free_blocks.extend(last)
+
+
+class FreesShared(LeakyPool):
+    def free(self, blocks):
+        for block in blocks:
+            self.refs[block] -= 1
+        self.free_blocks += blocks
+
+
+class ForgetsToCount(LeakyPool):
+    def free(self, blocks):
+        self.free_blocks += [block for block in blocks if self.refs[block] == 1]
+
+
+class CountsTheLastOnly(LeakyPool):
+    def free(self, blocks):
+        self.free_blocks += [block for block in blocks if self.refs[block] <= 1]
+        for block in blocks:
+            self.refs[block] = max(self.refs[block] - 1, 1)
+
+
+class ReturnsTwice(LeakyPool):
+    def free(self, blocks):
+        Mended.free(self, blocks)
+        self.free_blocks += [block for block in blocks if self.refs[block] == 0]
+
+
+class OnlyUnshared(LeakyPool):
+    def free(self, blocks):
+        for block in blocks:
+            if self.refs[block] == 1:
+                self.refs[block] = 0
+                self.free_blocks.append(block)
+
+
+def sharing_with_tables(prompt_tokens, generated, num_samples, block_size):
+    pool = BlockPool(400, block_size)
+    table = BlockTable(pool)
+    table.append(prompt_tokens)
+    for sample in [table, *(table.fork() for _ in range(num_samples - 1))]:
+        sample.append(generated)
+    return 400 - pool.num_free
+
+
+def sharing_by_saving(prompt_tokens, generated, num_samples, block_size):
+    without = num_samples * -(-(prompt_tokens + generated) // block_size)
+    return without - (num_samples - 1) * (prompt_tokens // block_size)
+
+
+RIGHT = {
+    "3.3-shared": [exercises.blocks_with_sharing, sharing_with_tables, sharing_by_saving],
+    "3.3-cow": [exercises.append_one, cow_without_pop_first],
+    "3.3-leak": [(3, Mended), (3, MendedInOne)],
+}
+
+
+def changed_cow(then):
+    """The right append of one token, with (table, reference counts, slot, copy) changed afterwards."""
+
+    def function(blocks, num_tokens, refs, free_blocks, block_size):
+        return then(blocks, refs, *exercises.append_one(blocks, num_tokens, refs, free_blocks, block_size))
+
+    return function
+
+
+def cow_elsewhere(blocks, num_tokens, refs, free_blocks, block_size):
+    return exercises.append_one(list(blocks), num_tokens, refs, free_blocks, block_size)
+
+
+def never_counts(blocks, num_tokens, refs, free_blocks, block_size):
+    return exercises.append_one(blocks, num_tokens, [*refs], free_blocks, block_size)
+
+
+def new_block_not_counted(blocks, num_tokens, refs, free_blocks, block_size):
+    result = exercises.append_one(blocks, num_tokens, refs, free_blocks, block_size)
+    refs[blocks[-1]] *= num_tokens % block_size > 0
+    return result
+
+
+def own_block_not_counted(blocks, num_tokens, refs, free_blocks, block_size):
+    known = list(blocks)
+    result = exercises.append_one(blocks, num_tokens, refs, free_blocks, block_size)
+    refs[blocks[-1]] *= blocks != known
+    return result
+
+
+def copies(blocks, num_tokens, refs, free_blocks, block_size, when):
+    """Copies the last block `when(owners)`, even where it is full."""
+    if not blocks or not when(refs[blocks[-1]]):
+        return exercises.append_one(blocks, num_tokens, refs, free_blocks, block_size)
+    old, new = blocks[-1], free_blocks.pop()
+    refs[old], refs[new], blocks[-1] = refs[old] - 1, 1, new
+    return new * block_size + num_tokens % block_size, (old, new)
+
+
+def copies_and_grows(blocks, num_tokens, refs, free_blocks, block_size):
+    full_and_shared = blocks and num_tokens % block_size == 0 and refs[blocks[-1]] > 1
+    always = partial(copies, when=lambda owners: True)
+    pair = always(blocks, num_tokens, refs, free_blocks, block_size)[1] if full_and_shared else None
+    slot, its_own = exercises.append_one(blocks, num_tokens, refs, free_blocks, block_size)
+    return slot, pair or its_own
+
+
+WRONG = {  # name: [(answer, words of the verdict)]
+    "3.3-shared": exercises.SHARING_MISTAKES,
+    "3.3-cow": [
+        *exercises.COW_MISTAKES,
+        (
+            lambda blocks, n, refs, free, size: exercises.append_one(blocks, n, refs, free, size)[0],
+            "is not (slot, copy)",
+        ),
+        (
+            changed_cow(lambda blocks, refs, slot, pair: (slot + 1, pair)),
+            "of the result, the slot is wrong: the number is too large",
+        ),
+        (
+            changed_cow(lambda blocks, refs, slot, pair: (slot, pair and (pair[0], 0))),
+            "of the result, the copy is wrong: entry 1 is not",
+        ),
+        (
+            changed_cow(lambda blocks, refs, slot, pair: (slot, -1)),
+            "of the result, the copy is wrong: nothing (None) is expected",
+        ),
+        (
+            changed_cow(lambda blocks, refs, slot, pair: (refs.append(0), (slot, pair))[1]),
+            "the reference counts are not what is expected",
+        ),
+        (cow_elsewhere, "the table is as before; the lists are changed in place"),
+        (never_counts, "the new block has an owner"),
+        (own_block_not_counted, "the reference counts are not what is expected"),
+        (new_block_not_counted, "the new block has an owner, this table: its count is 1"),
+        (partial(copies, when=lambda owners: owners > 1), "a full block is not written again"),
+        (
+            partial(copies, when=lambda owners: owners == 1),
+            "a block with one owner is written in place, without a copy",
+        ),
+        (copies_and_grows, "a full block is not written again"),
+    ],
+    "3.3-leak": [
+        ((2, Mended), "which do not?"),
+        ((5, Mended), "come back later"),
+        ((0, Mended), "compare the free list"),
+        ((3, LeakyPool), "blocks are missing from the free list"),
+        ((3, FreesShared), "given away while its other owner"),
+        ((3, ForgetsToCount), "some block still counts an owner"),
+        ((3, CountsTheLastOnly), "some block still counts an owner"),
+        ((3, ReturnsTwice), "in the free list twice"),
+        ((3, OnlyUnshared), "each block must count one owner"),
+        ((3, Mended(12)), "the class is expected"),
+    ],
+}
+
+STUBS = {"3.3-leak": (..., StubPool)}
+
+test_right, test_stubs, test_nonsense, test_wrong = exercise_tests(exercises.EXERCISES, RIGHT, WRONG, STUBS)
+
+
+@pytest.mark.usefixtures("references_are_answers")
+@pytest.mark.parametrize("then", [lambda slot, pair: (slot + 1, pair), lambda slot, pair: (slot, pair and pair[::-1])])
+def test_a_right_form_is_not_blamed(then, capsys):
+    check("3.3-cow", changed_cow(lambda blocks, refs, slot, pair: then(slot, pair)))
+    assert "is not (slot, copy)" not in capsys.readouterr().out
+
+
+def test_every_exercise_has_six_wrong_answers():
+    assert all(len(answers) >= 6 for answers in WRONG.values())
+
+
+# Pictures
+
+
+def beams():
+    request = SharedRequest(BlockPool(200), 40, 6, switch=0.1)
+    for _ in range(90):
+        request.step()
+    return request.tables
+
+
+PICTURES = {
+    "savings": lambda: pictures.savings(
+        "Saved", {"short": {2: (0.0, 6.1)}, "long": {2: (50.0, 49.9), 6: (79.9, 60.0)}}
+    ),
+    "reuse": lambda: pictures.reuse("Reused", [("turn 1", 0, 10), ("turn 2", 12_345, 1), ("turn 3", 9_999, 20_000)]),
+    "beams": lambda: pictures.shared_tables("Beams", beams(), ["a fact", "another"], names=list("abcdef")),
+}
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_the_picture_is_legible(name):
+    canvas, alt = PICTURES[name]()
+    assert_legible(canvas.svg(alt))
+
+
+def test_a_joined_box_is_one_block():
+    a = BlockTable(BlockPool(8, 4))
+    a.append(6)
+    b = a.fork()
+    b.append(1)
+    ids = [text for text in texts(pictures.shared_tables("x", [a, b], names=["A", "B"])[0]) if text.isdigit()]
+    assert ids == ["0", "1", "2"]  # block 0 in one box for both
+
+
+def test_the_words_say_what_was_saved():
+    assert "2 sequences 5.0 and 6.1 %" in pictures.savings("Saved", {"short": {2: (5.0, 6.1)}})[1]
+
+
+# Widgets
+
+SETTINGS = {
+    "sharing": [
+        {"num_sequences": n, "prompt_tokens": prompt, "generated": generated, "kind": kind}
+        for n, prompt, generated in ((1, 1, 0), (2, 160, 160), (6, 160, 160), (6, 33, 20))
+        for kind in widgets.KINDS
+    ],
+}
+
+test_pictures, test_moves, test_controls = widget_tests(widgets, SETTINGS)

@@ -1,0 +1,267 @@
+"""Lesson 4.1: what its checks accept and refuse, and that its pictures show what a query reads."""
+
+import itertools
+import math
+
+import pytest
+from exercise_rules import exercise_tests
+from picture_rules import assert_legible
+from widget_rules import widget_tests
+
+from pagedkv.course.judge.check import check
+from pagedkv.course.lesson_4_1 import exercises, pictures, widgets
+
+torch = pytest.importorskip("torch")
+
+# By exercise: mutants that gain every point, and why they are right answers too. `...` stands for any other number.
+EQUIVALENT = {
+    "4.1-decode": {"0 → -1": "the scores have one dimension, the first and the last"},
+}
+
+
+# Exercises
+
+# What a query sees
+
+SEEN = {
+    "the reference": (exercises.blocks_read, exercises.seen),
+    "math and a loop": (
+        lambda position, block_size: math.ceil((position + 1) / block_size),
+        lambda p, logical, b: (
+            [True] * max(0, min(b, p + 1 - logical * b)) + [False] * (b - max(0, min(b, p + 1 - logical * b)))
+        ),
+    ),
+    "a tensor": (lambda p, b: (p + b) // b, lambda p, logical, b: p >= logical * b + torch.arange(b)),
+}
+
+
+WRONG_SEEN = {
+    "position // block": ((lambda p, b: p // b, None), "p + 1 tokens"),
+    "rounded down": ((lambda p, b: (p + 1) // b, None), "round up"),
+    "always one more": ((lambda p, b: (p + 1) // b + 1, None), "one block too many"),
+    "a fraction": ((lambda p, b: math.ceil((p + 1) / b) * 1.0, None), "a whole number is expected"),
+    "without itself": ((None, lambda p, j, b: [j * b + t < p for t in range(b)]), "its own token too"),
+    "slots": ((None, lambda p, j, b: [t <= p % b for t in range(b)]), "earlier blocks are seen whole"),
+    "the opposite": ((None, lambda p, j, b: [j * b + t > p for t in range(b)]), "the opposite"),
+    "numbers": (
+        (None, lambda p, j, b: [t for t in range(b) if j * b + t <= p]),
+        "True or False is expected, not a whole number",
+    ),
+}
+
+
+# The block loop
+
+
+def by_block(
+    q, k_cache, v_cache, block_table, seq_len, *, scale=8**-0.5, rounded=lambda n: -(-n // 4), mask_v=True, table=True
+):
+    scores, values = [], []
+    for j in range(rounded(seq_len)):
+        block = int(block_table[j]) if table else j
+        valid = min(4, seq_len - 4 * j) if mask_v else 4
+        s = k_cache[block, :valid] @ q * scale
+        scores.append(s.masked_fill(4 * j + torch.arange(valid) >= seq_len, -math.inf))
+        values.append(v_cache[block, :valid])
+    return torch.softmax(torch.cat(scores), 0) @ torch.cat(values)
+
+
+def gathered(q, k_cache, v_cache, block_table, seq_len):
+    used = block_table[: -(-seq_len // 4)].long()
+    k, v = (cache[used].flatten(0, 1)[:seq_len] for cache in (k_cache, v_cache))
+    return torch.nn.functional.scaled_dot_product_attention(q[None, None], k[None], v[None])[0, 0]
+
+
+def online(q, k_cache, v_cache, block_table, seq_len):
+    m, total, o = -math.inf, 0.0, torch.zeros_like(q)
+    for p in range(seq_len):
+        s = float(k_cache[block_table[p // 4], p % 4] @ q) / 8**0.5
+        new = max(m, s)
+        total = total * math.exp(m - new) + math.exp(s - new)
+        o = o * math.exp(m - new) + math.exp(s - new) * v_cache[block_table[p // 4], p % 4]
+        m = new
+    return o / total
+
+
+def in_float32(q, k_cache, v_cache, block_table, seq_len):
+    scores, output = torch.zeros(seq_len), torch.zeros(len(q))
+    places = [(int(block_table[p // 4]), p % 4) for p in range(seq_len)]
+    for p, place in enumerate(places):
+        scores[p] = q @ k_cache[place] * 8**-0.5
+    for weight, place in zip(scores.softmax(0), places, strict=True):
+        output += weight * v_cache[place]
+    return output
+
+
+def changed(q, k_cache, v_cache, block_table, seq_len):
+    v_cache.nan_to_num_(0.0)
+    return by_block(q, k_cache, v_cache, block_table, seq_len, mask_v=False)
+
+
+def mean_of_blocks(q, k, v, table, n):
+    parts = [
+        torch.softmax(k[table[j], : n - 4 * j] @ q * 8**-0.5, 0) @ v[table[j], : n - 4 * j] for j in range(-(-n // 4))
+    ]
+    return sum(parts) / len(parts)
+
+
+def blocks_of_16(q, k, v, table, n):
+    cut = [(k[table[j], : n - 16 * j], v[table[j], : n - 16 * j]) for j in range(-(-n // 16))]
+    keys, values = (torch.cat(part) for part in zip(*cut, strict=True))
+    return torch.softmax(keys @ q * 8**-0.5, 0) @ values
+
+
+def slots_of_16(q, k, v, table, n):
+    p = torch.arange(n)
+    return torch.softmax(k[table[p // 16], p % 16] @ q * 8**-0.5, 0) @ v[table[p // 16], p % 16]
+
+
+WRONG_DECODES = {
+    "logical as physical": (
+        lambda *a: by_block(*a, table=False),
+        "the logical block number is used as the physical one",
+    ),
+    "no scale": (lambda *a: by_block(*a, scale=1.0), "square root of head_dim"),
+    "rounded down": (lambda *a: by_block(*a, rounded=lambda n: max(1, n // 4)), "round the number of blocks up"),
+    "scores masked, values not": (lambda *a: by_block(*a, mask_v=False), "0 · NaN is NaN"),
+    "last block whole": (
+        lambda q, k, v, t, n: gathered(q, k, v, t, -(-n // 4) * 4),
+        "only the slots below seq_len count",
+    ),
+    "mean of softmaxes": (mean_of_blocks, "all scores must share one denominator"),
+    "without the last token": (lambda q, k, v, t, n: gathered(q, k, v, t, max(1, n - 1)), "some elements are wrong"),
+    "the whole table": (lambda q, k, v, t, n: gathered(q, k, v, t, len(t) * 4), "past the last block in use"),
+    "head_dim of the notebook": (lambda *a: by_block(*a, scale=64**-0.5), "head_dim is 8 here, not 64"),
+    "nothing to see": (lambda *a: by_block(*a) * math.nan, "is there a softmax over nothing?"),
+    "blocks of 16": (blocks_of_16, "blocks have k_cache.shape[1] slots here, not 16"),
+    "slots of 16": (slots_of_16, "blocks have k_cache.shape[1] slots here"),
+    "changes the cache": (changed, "changes its input `v_cache`"),
+    "a list": (lambda *a: by_block(*a).tolist(), "a tensor of float64 is expected, not a list"),
+    "nothing": (lambda *a: print(end=""), "is the return missing"),
+}
+
+
+# The prefill
+
+
+def one_by_one(q, k_cache, v_cache, block_table, seq_len):
+    first = seq_len - len(q) + 1
+    return torch.stack([by_block(row, k_cache, v_cache, block_table, first + i) for i, row in enumerate(q)])
+
+
+def masked(q, k_cache, v_cache, block_table, seq_len, *, diagonal=None, scale=None):
+    used = block_table[: -(-seq_len // 4)].long()
+    k, v = (cache[used].flatten(0, 1)[:seq_len] for cache in (k_cache, v_cache))
+    see = torch.ones(len(q), seq_len, dtype=torch.bool).tril(
+        seq_len - len(q) if diagonal is None else diagonal(seq_len, len(q))
+    )
+    return torch.nn.functional.scaled_dot_product_attention(q[None], k[None], v[None], attn_mask=see, scale=scale)[0]
+
+
+def rows_in_float32(q, k_cache, v_cache, block_table, seq_len):
+    output = torch.zeros(q.shape)
+    for i, row in enumerate(q):
+        output[i] = in_float32(row, k_cache, v_cache, block_table, seq_len - len(q) + i + 1)
+    return output
+
+
+def over_whole_blocks(q, k_cache, v_cache, block_table, seq_len):
+    used = block_table[: -(-seq_len // 4)].long()
+    k, v = (cache[used].flatten(0, 1) for cache in (k_cache, v_cache))
+    hidden = torch.arange(len(k)) > torch.arange(seq_len - len(q), seq_len)[:, None]
+    return (q @ k.T * 8**-0.5).masked_fill(hidden, -math.inf).softmax(-1) @ v
+
+
+WRONG_PREFILLS = {
+    "no mask": (lambda *a: masked(*a, diagonal=lambda n, m: n), "there is no causal mask"),
+    "from the top left": (
+        lambda *a: masked(*a, diagonal=lambda n, m: 0),
+        "query i is at position seq_len - len(q) + i",
+    ),
+    "without itself": (lambda *a: masked(*a, diagonal=lambda n, m: n - m - 1).nan_to_num(), "its own token too"),
+    "one too many": (lambda *a: masked(*a, diagonal=lambda n, m: n - m + 1), "one token too many"),
+    "no scale": (lambda *a: masked(*a, scale=1.0), "square root of head_dim"),
+    "head_dim of the notebook": (lambda *a: masked(*a, scale=64**-0.5), "head_dim is 8 here, not 64"),
+    "values not masked": (over_whole_blocks, "0 · NaN is NaN"),
+    "one query": (lambda *a: masked(*a)[0], "the shape is not the right one"),
+}
+
+
+def without_itself(q, k_cache, v_cache, block_table, seq_len):
+    """Query 0 of a prompt sees nothing, and its softmax is NaN."""
+    k, v = (cache[block_table[: -(-seq_len // 4)].long()].flatten(0, 1)[:seq_len] for cache in (k_cache, v_cache))
+    hidden = torch.arange(seq_len) >= torch.arange(seq_len - len(q), seq_len)[:, None]
+    return (q @ k.T * 8**-0.5).masked_fill(hidden, -math.inf).softmax(-1) @ v
+
+
+RIGHT = {
+    "4.1-seen": [*SEEN.values()],
+    "4.1-decode": [exercises.decode, by_block, gathered, online, in_float32],
+    "4.1-prefill": [exercises.prefill, one_by_one, masked, rows_in_float32],
+}
+WRONG = {
+    "4.1-seen": [*WRONG_SEEN.values()],
+    "4.1-decode": [*WRONG_DECODES.values()],
+    "4.1-prefill": [*WRONG_PREFILLS.values()],
+}
+
+test_right, test_stubs, test_nonsense, test_wrong = exercise_tests(exercises.EXERCISES, RIGHT, WRONG)
+
+
+def test_nan_is_put_down_to_unused_slots_only_where_they_cause_it(capsys):
+    def verdict(answer):
+        check("4.1-prefill", answer)
+        return capsys.readouterr().out
+
+    assert verdict(without_itself).count("its own token too") == 3
+    assert verdict(over_whole_blocks).count("0 · NaN is NaN") == 1
+    assert "0 · NaN" not in verdict(lambda *a: masked(*a) * math.nan)
+
+
+# Pictures
+
+COPIES = {"read in place": {"read K and V": 1.0}, "gather first": {"read the pool": 1.0, "write the copy": 1.0}}
+CANVASES = {
+    **{
+        f"reading {p} by {b}": pictures.reading(p, 50, list(range(90, 90 + math.ceil(50 / b))), b)[0]
+        for p in (0, 31, 49)
+        for b in (8, 16, 32)
+    },
+    **{
+        f"causal {n} {b} {t}": pictures.causal_blocks(n, 32, b, t)[0]
+        for n, b, t in ((16, 8, 4), (32, 16, 8), (10, 4, 4), (1, 8, 4))
+    },
+    "bytes": pictures.bytes_moved(COPIES)[0],
+}
+
+
+@pytest.mark.parametrize("canvas", list(CANVASES.values()), ids=CANVASES)
+def test_texts_are_apart_and_inside(canvas):
+    assert_legible(canvas.svg("a picture"))
+
+
+@pytest.mark.parametrize("position, block_size", list(itertools.product((0, 15, 16, 37, 49), (8, 16, 32))))
+def test_as_many_slots_are_drawn_as_seen_as_the_query_sees(position, block_size):
+    canvas, _ = pictures.reading(position, 50, range(-(-50 // block_size)), block_size)
+    fills = [shape["fill"] for kind, shape in canvas.shapes if kind == "polygon"]
+    seen, own = (fills.count(fill) - 1 for fill in (pictures.SEEN, pictures.OWN))  # one more of each in the legend
+    assert (seen, own) == (position, 1)
+
+
+def test_the_kinds_of_a_block_are_those_of_its_pairs():
+    for first, size, logical, block_size in itertools.product(range(0, 20, 3), (1, 4), range(5), (1, 4, 8)):
+        pairs = [logical * block_size + t <= q for q in range(first, first + size) for t in range(block_size)]
+        kind = "whole" if all(pairs) else "mask" if any(pairs) else "skip"
+        assert pictures.kind_of(first, first + size - 1, logical, block_size) == kind
+
+
+# Widgets
+
+SETTINGS = {
+    "reading": [
+        {"position": position, "block_size": size}
+        for position, size in itertools.product((0, 15, 16, 37, 49), (8, 16, 32))
+    ],
+}
+
+test_pictures, test_moves, test_controls = widget_tests(widgets, SETTINGS)

@@ -1,0 +1,301 @@
+"""Lesson 4.2: what its checks accept and refuse, and that its pictures show the numbers of a softmax."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from exercise_rules import exercise_tests
+from picture_rules import assert_legible
+from widget_rules import widget_tests
+
+torch = pytest.importorskip("torch")
+
+from pagedkv.attention.online_softmax import SoftmaxState  # noqa: E402
+from pagedkv.course.judge.check import check  # noqa: E402
+from pagedkv.course.lesson_4_2 import exercises, pictures, widgets  # noqa: E402
+
+# By exercise: mutants that gain every point, and why they are right answers too. `...` stands for any other number.
+EQUIVALENT = {
+    "4.2-one-pass": {
+        "0.0 → ...": "any start of l and o is multiplied by e^(-inf - m) = 0, and any finite base serves where nothing "
+        "is visible",
+        "0 → 1": "where l is not above 1 it is 1, and o / l is o",
+    },
+    "4.2-merge": {"0.0 → ...": "any finite base serves where nothing was visible"},
+    "4.2-bugs": {"... → ...": "other scores that expose the same slip"},
+}
+
+
+# Exercises
+
+# One pass
+
+
+def with_states(blocks):
+    state = SoftmaxState()
+    for scores, values in blocks:
+        state.update(scores, values)
+    return state.output()
+
+
+def key_by_key(blocks):
+    m, total, o = -math.inf, 0.0, 0.0
+    for scores, values in blocks:
+        o = o + torch.zeros(values.shape[1], dtype=values.dtype)
+        for s, v in zip(scores.tolist(), values, strict=True):
+            if s > m:
+                total, o, m = total * math.exp(m - s), o * math.exp(m - s), s
+            if s > -math.inf:
+                total, o = total + math.exp(s - m), o + math.exp(s - m) * v
+    return o / total if total else o
+
+
+def sums_in_float32(blocks):
+    m, total = -math.inf, 0.0
+    for i, (scores, values) in enumerate(blocks):
+        if i == 0:
+            o = torch.zeros(values.shape[1])
+        top = max(m, scores.max().item())
+        if top > -math.inf:
+            weights, factor, m = torch.exp(scores - top), math.exp(m - top), top
+            total = total * factor + weights.sum().item()
+            o *= factor
+            o += weights @ values
+    return o / total if total else o
+
+
+def stream(*, guard=True, factor=lambda m, new: math.exp(m - new), rescale_o=True, local=True, base=max, divide=True):
+    """The running update with one thing wrong."""
+
+    def one_pass(blocks):
+        m, total, o = -math.inf, 0.0, 0.0
+        for scores, values in blocks:
+            m_j = float(scores.max())
+            if guard and m_j == -math.inf:
+                o = o + torch.zeros_like(values[0])
+                continue
+            new = base(m, m_j)
+            weights = torch.exp(scores - m_j)
+            old = float("nan") if m == new == -math.inf else 0.0 if m == -math.inf else factor(m, new)
+            mine = factor(m_j, new) if local else 1.0
+            total = total * old + weights.sum() * mine
+            o = o * (old if rescale_o else 1.0) + weights @ values * (mine if rescale_o else 1.0)
+            m = new
+        return o / (total or 1.0) if divide else o
+
+    return one_pass
+
+
+def two_passes(blocks):
+    top = max(float(scores.max()) for scores, _ in blocks)
+    parts = [(torch.exp(s - (0 if top == -math.inf else top)), v) for s, v in blocks]
+    return sum(w @ v for w, v in parts) / (sum(w.sum() for w, _ in parts) or 1.0)
+
+
+def everything_kept(blocks):
+    scores, values = zip(*blocks, strict=True)
+    return torch.softmax(torch.cat(scores), 0).nan_to_num() @ torch.cat(values)
+
+
+def naive(blocks):
+    total, o = 0.0, 0.0
+    for scores, values in blocks:
+        total, o = total + scores.exp().sum(), o + scores.exp() @ values
+    return o / (total or 1.0)
+
+
+def mean(blocks):
+    parts = [torch.softmax(s, 0).nan_to_num() @ v for s, v in blocks]
+    return sum(parts) / len(parts)
+
+
+def zero_by_zero(blocks):
+    state = SoftmaxState()
+    for block in blocks:
+        state.update(*block)
+    return state.o / state.l
+
+
+def plain_zero(blocks):
+    output = with_states(blocks)
+    return output if output.any() else torch.tensor(0.0)
+
+
+WRONG_STREAMS = {
+    "no guard": (stream(guard=False), "(-inf) - (-inf) is NaN"),
+    "no rescaling": (stream(factor=lambda m, new: 1.0), "l and O of different bases are added"),
+    "the block is not rescaled": (stream(local=False), "relative to its own maximum"),
+    "O is not rescaled": (stream(rescale_o=False), "O must be multiplied by the same factor"),
+    "mean of softmaxes": (mean, "divide once, at the end"),
+    "naive": (naive, "is every exponential taken of a number that is at most 0"),
+    "0 / 0 where nothing is visible": (zero_by_zero, "return zeros of shape [dim]"),
+    "a number where nothing is visible": (plain_zero, "return zeros of shape [dim]"),
+    "two passes": (two_passes, "more than once"),
+    "everything kept": (everything_kept, "all blocks are kept until the end"),
+    "not divided": (stream(divide=False), "divide it by l"),
+}
+
+
+@pytest.mark.parametrize(
+    "slip", ["no rescaling", "the block is not rescaled", "O is not rescaled", "mean of softmaxes", "not divided"]
+)
+def test_all_parts_blame_the_same_slip(capsys, slip):
+    answer, sentence = WRONG_STREAMS[slip]
+    check("4.2-one-pass", answer)
+    printed = capsys.readouterr().out
+    assert printed.count(sentence) == printed.count("not yet") >= 2, printed
+
+
+def test_keeping_every_block_earns_nothing():
+    assert check("4.2-one-pass", everything_kept).points == 0
+
+
+# The merge
+
+
+def by_state(a, b):
+    state = SoftmaxState(*a).merge(SoftmaxState(*b))
+    return state.m, state.l, state.o
+
+
+def by_lse(a, b):
+    lses = [m + torch.log(total) for m, total, _ in (a, b)]
+    m, lse = torch.maximum(a[0], b[0]), torch.logaddexp(*lses)
+    base = torch.where(m == -math.inf, 0.0, m)
+    total = torch.exp(lse - base)
+    shares = [torch.exp(x[0] - base)[:, None] * x[2] for x in (a, b)]
+    return [m, total, shares[0] + shares[1]]
+
+
+def head_by_head(a, b):
+    m, total, o = torch.maximum(a[0], b[0]), torch.zeros(3), torch.zeros(3, 4)
+    for head in range(3):
+        for part in (a, b):
+            if part[0][head] > -math.inf:
+                factor = torch.exp(part[0][head] - m[head])
+                total[head] += factor * part[1][head]
+                o[head] += factor * part[2][head]
+    return m, total, o
+
+
+def unguarded(a, b):
+    m = torch.maximum(a[0], b[0])
+    f, g = torch.exp(a[0] - m), torch.exp(b[0] - m)
+    return m, a[1] * f + b[1] * g, a[2] * f[:, None] + b[2] * g[:, None]
+
+
+def with_changes(
+    a, b, *, f=lambda m, new: torch.exp(m - new), g=lambda m, new: torch.exp(m - new), o=True, normalise=False
+):
+    m = torch.maximum(a[0], b[0])
+    f, g = (x.nan_to_num() for x in (f(a[0], m), g(b[0], m)))
+    total = a[1] * f + b[1] * g
+    out = a[2] * f[:, None] + b[2] * g[:, None] if o else a[2] + b[2]
+    return m, total, out / total[:, None] if normalise else out
+
+
+def one(m, new):
+    return torch.ones_like(m)
+
+
+WRONG_MERGES = {
+    "added": (lambda a, b: with_changes(a, b, f=one, g=one), "l and O of different bases are added"),
+    "only the first": (lambda a, b: with_changes(a, b, g=one), "only the first state is brought to the new base"),
+    "only the second": (lambda a, b: with_changes(a, b, f=one), "only the second state is brought to the new base"),
+    "not O": (lambda a, b: with_changes(a, b, o=False), "O must be multiplied by the same factor"),
+    "upside down": (
+        lambda a, b: with_changes(a, b, f=lambda m, n: torch.exp(n - m), g=lambda m, n: torch.exp(n - m)),
+        "upside down",
+    ),
+    "normalised": (lambda a, b: with_changes(a, b, normalise=True), "divide by l once, at the very end"),
+    "no guard": (unguarded, "a state that has seen nothing"),
+    "0 as a maximum": (
+        lambda a, b: (by_state(a, b)[0].nan_to_num(neginf=0.0), *by_state(a, b)[1:]),
+        "m must stay -inf",
+    ),
+    "no [:, None]": (lambda a, b: (a[0], a[1], a[2] * torch.exp(a[0] - b[0])), "shapes do not fit together"),
+    "two of three": (lambda a, b: by_state(a, b)[:2], "too short"),
+    "in place": (lambda a, b: by_state((a[0], a[1].mul_(2), a[2]), b), "changes its input"),
+}
+
+
+# Find the scores
+
+BUGS = {
+    "of NumPy": {"A": [[0, 1], [np.int64(2)]], "B": [[np.float32(800)], [0]], "C": [(-800,)], "D": "RIGHT"},
+    "in lower case": {"a": [[0], [1]], "b": [[800], [0]], "c": [[-800]], "d": "right"},
+    "short": {"A": [[0], [1]], "B": [[800], [0]], "C": [[-800]], "D": "right"},
+    "long": {
+        "A": [[1.0, 2.0], [0.5], [7.0, 7.0]],
+        "B": [[5, 900], [3, 4], [1]],
+        "C": [[-1000, -999], [-998.5]],
+        "D": "Right",
+    },
+}
+
+
+WRONG_BUGS = {
+    "the maximum falls": ({"A": [[3], [1]]}, "does the maximum rise after the first block?"),
+    "one block": ({"A": [[3, 5, 7]]}, "does the maximum rise after the first block?"),
+    "the base falls a little": ({"B": [[3], [1]]}, "when does e^(m - m_new) overflow?"),
+    "not low enough": ({"C": [[-5], [-7]]}, "when do all weights become 0?"),
+    "a wrong one called right": ({"B": "right"}, "there are scores on which it is wrong"),
+    "the right one accused": ({"D": [[1], [2]]}, "is there any update that it gets wrong?"),
+    "no blocks": ({"A": [1, 2]}, "a list of one to eight blocks is expected"),
+    "an infinity": ({"C": [[-math.inf]]}, "every score must be a finite number"),
+    "a word": ({"A": "wrong"}, 'the word "right"'),
+    "a list": ([[[0], [1]], [[800], [0]], [[-800]], "right"], "a dict with the keys A, B, C, D is expected"),
+    "by number": ({1: [[0], [1]]}, "a dict with the keys A, B, C, D is expected"),
+}
+
+RIGHT = {
+    "4.2-one-pass": [exercises.one_pass, with_states, key_by_key, sums_in_float32, stream()],
+    "4.2-merge": [exercises.merge, by_state, by_lse, head_by_head],
+    "4.2-bugs": [*BUGS.values()],
+}
+WRONG = {
+    "4.2-one-pass": [*WRONG_STREAMS.values()],
+    "4.2-merge": [*WRONG_MERGES.values()],
+    "4.2-bugs": [*WRONG_BUGS.values()],
+}
+STUBS = {"4.2-bugs": dict.fromkeys("ABCD", ...)}
+
+test_right, test_stubs, test_nonsense, test_wrong = exercise_tests(exercises.EXERCISES, RIGHT, WRONG, STUBS)
+
+
+# Pictures
+
+TREES = [("One after another", (((0, 1), 2), 3)), ("In pairs, shuffled", ((3, 1), (0, 2)))]
+STATES = {
+    tree: (14.25, 103.5, 12.3456)
+    for tree in [0, 1, 2, 3, (0, 1), ((0, 1), 2), (((0, 1), 2), 3), (3, 1), (0, 2), ((3, 1), (0, 2))]
+}
+
+
+def test_the_texts_of_trees_are_apart_and_inside():
+    assert_legible(pictures.merge_trees(TREES, STATES)[0].svg("a picture"))
+
+
+def test_the_statistics_of_a_step_are_those_of_a_softmax():
+    m, total, o = pictures.statistics([1.0, 3.0], [5.0, 7.0])
+    assert (m, total, o) == (3.0, 1 + math.exp(-2), 7 + 5 * math.exp(-2))
+    assert pictures.statistics([], []) == (-math.inf, 0, 0)
+
+
+def test_the_errors_are_lines_named_at_their_ends():
+    axes = pictures.rounding_errors([16, 64], {"one": [1e-3, 2e-3], "other": [1e-7, 1e-7]})[0].axes[0]
+    assert [line.get_ydata().tolist() for line in axes.lines] == [[1e-3, 2e-3], [1e-7, 1e-7]]
+    assert [text.get_text() for text in axes.texts] == ["one", "other"]
+
+
+# Widgets
+
+SETTINGS = {
+    "online": [
+        {"step": step, "jump": jump, "place": place}
+        for step, jump, place in itertools.product(range(4), (0.0, 6.0), range(4))
+    ],
+}
+
+test_pictures, test_moves, test_controls = widget_tests(widgets, SETTINGS)
