@@ -24,23 +24,24 @@ from pagedkv.attention.triton.launch import (
     power_of_2,
     tanh,
 )
+from pagedkv.sizing import ceil_div
 
 LOG2_E = tl.constexpr(1.4426950408889634)
 FEW_PARTS, MANY_PARTS = 4, 32  # partial results that a merge holds at a time
 
 
 @triton.jit
-def _two_e4m3(words, ASM: tl.constexpr):
+def _two_e4m3(pairs, ASM: tl.constexpr):
     """The low and the high byte of each int16, float8_e4m3 numbers, as float16."""
-    if ASM:  # two words at a time: bytes 0 2 1 3, then one conversion for each pair
+    if ASM:  # two pairs at a time: bytes 0 2 1 3, then a conversion for the low ones and one for the high
         low, high = tl.inline_asm_elementwise(
             "{ .reg .b32 t; .reg .b16 a, b; prmt.b32 t, $2, 0, 0x3120; mov.b32 {a, b}, t;"
             " cvt.rn.f16x2.e4m3x2 $0, a; cvt.rn.f16x2.e4m3x2 $1, b; }",
-            "=r,=r,r", [words], (tl.float16, tl.float16), is_pure=True, pack=2,
+            "=r,=r,r", [pairs], (tl.float16, tl.float16), is_pure=True, pack=2,
         )  # fmt: skip
     else:
-        low = words.to(tl.int8).to(tl.float8e4nv, bitcast=True).to(tl.float16)
-        high = (words >> 8).to(tl.int8).to(tl.float8e4nv, bitcast=True).to(tl.float16)
+        low = pairs.to(tl.int8).to(tl.float8e4nv, bitcast=True).to(tl.float16)
+        high = (pairs >> 8).to(tl.int8).to(tl.float8e4nv, bitcast=True).to(tl.float16)
     return low, high
 
 
@@ -50,11 +51,14 @@ def decode_kernel(
     num_splits, split_tokens, window, scale, v_scale, softcap, table_stride,
     q_token, q_head, q_dim, k_block, k_slot, k_head, k_dim, v_block, v_slot, v_head, v_dim, out_token, out_head, out_dim,
     GROUP: tl.constexpr, ROWS: tl.constexpr, DIM: tl.constexpr, LANES: tl.constexpr, BLOCK: tl.constexpr, TILE: tl.constexpr,
-    SAME: tl.constexpr, COMPUTE: tl.constexpr, WORDS: tl.constexpr, ASM: tl.constexpr, SOFTCAP: tl.constexpr, PDL: tl.constexpr,
+    SAME_STRIDES: tl.constexpr, COMPUTE: tl.constexpr, FP8_PAIRS: tl.constexpr, ASM: tl.constexpr, SOFTCAP: tl.constexpr, PDL: tl.constexpr,
 ):  # fmt: skip
-    """Grid (KV heads x slices of their query heads, splits, sequences). WORDS: caches of int16, two FP8 numbers each; DIM counts words."""
+    """Grid (KV heads x slices of their query heads, splits, sequences).
+
+    FP8_PAIRS: caches of int16, two FP8 numbers each; DIM counts pairs.
+    """
     SLICES: tl.constexpr = (GROUP + ROWS - 1) // ROWS
-    PACK: tl.constexpr = 2 if WORDS else 1
+    PACK: tl.constexpr = 2 if FP8_PAIRS else 1
     kv_head, split, seq = tl.program_id(0) // SLICES, tl.program_id(1), tl.program_id(2).to(tl.int64)
     in_group = tl.program_id(0) % SLICES * ROWS + tl.arange(0, ROWS)  # [ROWS] of the query heads that share this KV head
     heads = (kv_head * GROUP + in_group).to(tl.int64)
@@ -68,7 +72,7 @@ def decode_kernel(
             gdc_launch_dependents()  # the merge may take its place now; it waits for our results itself
     q_at = q_ptr + seq * q_token + heads[:, None] * q_head + PACK * dims[None, :] * q_dim
     q = tl.load(q_at, live, 0.0).to(COMPUTE)
-    if WORDS:
+    if FP8_PAIRS:
         q_odd = tl.load(q_at + q_dim, live, 0.0).to(COMPUTE)
     table = block_tables + seq * table_stride
     first = split * split_tokens + cols  # our first tile, unless it is cut off or a window moves it: a guess saves waiting for the length
@@ -78,7 +82,7 @@ def decode_kernel(
     lo = oldest + split * split_tokens
     hi = tl.minimum(lo + split_tokens, length)  # tokens [lo, hi) are ours
     if (lo < hi) | (split == 0):
-        if (oldest > 0) | (lo + TILE > hi) | WORDS:  # with FP8 the guess makes the loop slower
+        if (oldest > 0) | (lo + TILE > hi) | FP8_PAIRS:  # with FP8 the guess makes the loop slower
             pos = tl.minimum(lo + cols, hi - 1)
             block_ids = tl.load(table + pos // BLOCK, pos >= 0, 0)
         k_ptr += kv_head.to(tl.int64) * k_head
@@ -87,15 +91,15 @@ def decode_kernel(
         m = tl.full([ROWS], float("-inf"), tl.float32)
         norm = tl.zeros([ROWS, TILE], tl.float32)  # summed over its tile at the end, once
         acc = tl.zeros([ROWS, LANES], tl.float32)
-        if WORDS:
+        if FP8_PAIRS:
             acc_odd = tl.zeros([ROWS, LANES], tl.float32)
         for at in range(lo, hi, TILE):
             blocks, offsets = block_ids.to(tl.int64)[:, None], (tl.minimum(at + cols, hi - 1) % BLOCK).to(tl.int64)[:, None]
             k_row = blocks * k_block + offsets * k_slot
-            v_row = k_row if SAME else blocks * v_block + offsets * v_slot
+            v_row = k_row if SAME_STRIDES else blocks * v_block + offsets * v_slot
             k_at, v_at = k_ptr + k_row + dims[None, :] * k_dim, v_ptr + v_row + dims[None, :] * v_dim
-            k = tl.load(k_at) if DIM == LANES else tl.load(k_at, in_dim[None, :], 0 if WORDS else 0.0)
-            if WORDS:
+            k = tl.load(k_at) if DIM == LANES else tl.load(k_at, in_dim[None, :], 0 if FP8_PAIRS else 0.0)
+            if FP8_PAIRS:
                 k, k_odd = _two_e4m3(k, ASM)
                 s = tl.dot(q_odd, tl.trans(k_odd.to(COMPUTE)), input_precision="ieee")
                 s = tl.dot(q, tl.trans(k.to(COMPUTE)), s, input_precision="ieee") * scale
@@ -108,8 +112,8 @@ def decode_kernel(
             p = tl.exp2(s - m_new[:, None])
             shrink = tl.exp2(m - m_new)[:, None]
             norm = norm * shrink + p
-            v = tl.load(v_at) if DIM == LANES else tl.load(v_at, in_dim[None, :], 0 if WORDS else 0.0)
-            if WORDS:
+            v = tl.load(v_at) if DIM == LANES else tl.load(v_at, in_dim[None, :], 0 if FP8_PAIRS else 0.0)
+            if FP8_PAIRS:
                 v, v_odd = _two_e4m3(v, ASM)
                 acc_odd = tl.dot(p.to(COMPUTE), v_odd.to(COMPUTE), acc_odd * shrink, input_precision="ieee")
             acc = tl.dot(p.to(COMPUTE), v.to(COMPUTE), acc * shrink, input_precision="ieee")
@@ -123,7 +127,7 @@ def decode_kernel(
         if (split == 0) & (lo + split_tokens >= length):  # the only split
             out_at = out_ptr + seq * out_token + heads[:, None] * out_head + PACK * dims[None, :] * out_dim
             tl.store(out_at, (acc * (v_scale / norm)[:, None]).to(out_ptr.dtype.element_ty), live)
-            if WORDS:
+            if FP8_PAIRS:
                 tl.store(out_at + out_dim, (acc_odd * (v_scale / norm)[:, None]).to(out_ptr.dtype.element_ty), live)
             if lse_ptr is not None:
                 tl.store(lse_ptr + seq * num_heads + heads, log2_sum / LOG2_E, in_group < GROUP)
@@ -131,7 +135,7 @@ def decode_kernel(
             part = (seq * num_splits + split) * num_heads + heads
             part_at = part_ptr + part[:, None] * (PACK * DIM) + PACK * dims[None, :]
             tl.store(part_at, acc * (v_scale / norm)[:, None], live)
-            if WORDS:
+            if FP8_PAIRS:
                 tl.store(part_at + 1, acc_odd * (v_scale / norm)[:, None], live)
             part_lse = part_ptr + tl.num_programs(2).to(tl.int64) * num_splits * num_heads * (PACK * DIM)
             tl.store(part_lse + part, log2_sum, in_group < GROUP)
@@ -182,13 +186,13 @@ def decode(q, k_cache, v_cache, block_tables, seq_lens, options, out, lse):
     if num_seqs > GRID_LIMIT:
         raise ValueError(f"seq_lens must have at most {GRID_LIMIT} sequences for backend 'triton', not {num_seqs}")
     compute = compute_dtype(q, k_cache)
-    words = is_fp8(k_cache) and _in_words(k_cache) and _in_words(v_cache)
-    if words:
+    pairs = is_fp8(k_cache) and _in_pairs(k_cache) and _in_pairs(v_cache)
+    if pairs:
         k_cache, v_cache = k_cache.view(torch.int16), v_cache.view(torch.int16)
     _, block_size, num_kv_heads, dim = k_cache.shape
     group = num_heads // num_kv_heads
     rows, lanes = min(max(16, power_of_2(group)), 64), max(16, power_of_2(dim))
-    programs = num_kv_heads * -(-group // rows)
+    programs = num_kv_heads * ceil_div(group, rows)
     window = max_seq_len if window is None else min(window, max_seq_len)
     device = q.get_device()
     tile, stages, split_tokens, num_splits = decode_launch(
@@ -205,7 +209,7 @@ def decode(q, k_cache, v_cache, block_tables, seq_lens, options, out, lse):
     launch_decode(
         device, (programs, num_splits, num_seqs), (q, k_cache, v_cache, block_tables, seq_lens, out, lse, part), numbers,
         (*q.stride(), *k_strides, *v_strides, *out_strides),
-        (group, rows, dim, lanes, block_size, tile, k_strides == v_strides, compute, words, not INTERPRETED, softcap is not None, pdl),
+        (group, rows, dim, lanes, block_size, tile, k_strides == v_strides, compute, pairs, not INTERPRETED, softcap is not None, pdl),
         (q.dtype, k_cache.dtype, lse is None), num_warps=4, num_stages=stages, launch_pdl=pdl,
     )  # fmt: skip
     if num_splits > 1:
@@ -216,7 +220,7 @@ def decode(q, k_cache, v_cache, block_tables, seq_lens, options, out, lse):
         )  # fmt: skip
 
 
-def _in_words(cache):
+def _in_pairs(cache):
     """Whether two FP8 numbers can be read at a time, as one int16."""
     even = (*cache.stride()[:3], cache.storage_offset(), cache.data_ptr())
     return cache.stride(3) == 1 and all(number % 2 == 0 for number in even)

@@ -13,6 +13,7 @@ from triton.runtime import driver
 
 from pagedkv.attention.checks import is_fp8
 from pagedkv.attention.triton import INTERPRETED
+from pagedkv.sizing import ceil_div
 
 GRID_LIMIT = 65_535  # CUDA's, of a grid's second and third dimension
 DTYPES = {torch.float16: tl.float16, torch.bfloat16: tl.bfloat16, torch.float32: tl.float32}
@@ -40,13 +41,13 @@ def decode_launch(row_bytes: int, programs: int, num_seqs: int, longest: int, mu
         split_tokens = 1024 if longest > 2048 else longest
     elif even >= 2 and (num_seqs == 1 or longest <= 4096):
         deep = longest > 128
-        split_tokens = -(-longest // even)
+        split_tokens = ceil_div(longest, even)
     else:
         deep = False
         split_tokens = max(256, min(1024, longest // 4, longest // many))
-    split_tokens = -(-split_tokens // 128) * 128
+    split_tokens = ceil_div(split_tokens, 128) * 128
     tile = max(16, min(64, 16384 // row_bytes))
-    return DecodeLaunch(tile, 3 if deep or row_bytes <= 128 else 2, split_tokens, -(-longest // split_tokens))
+    return DecodeLaunch(tile, 3 if deep or row_bytes <= 128 else 2, split_tokens, ceil_div(longest, split_tokens))
 
 
 class PrefillLaunch(NamedTuple):

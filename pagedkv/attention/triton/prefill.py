@@ -9,6 +9,7 @@ import triton
 import triton.language as tl
 
 from pagedkv.attention.triton.launch import GRID_LIMIT, Launcher, compute_dtype, power_of_2, prefill_launch, tanh
+from pagedkv.sizing import ceil_div
 
 LOG2_E = tl.constexpr(1.4426950408889634)
 
@@ -32,7 +33,7 @@ def _find_rows(query_start_loc, num_seqs, tile, POSITIONS: tl.constexpr, SCAN: t
 @triton.jit
 def _attend(
     m, norm, acc, q, lo, hi, positions, k_ptr, v_ptr, table, window, scale, softcap, k_block, k_slot, k_dim, v_block, v_slot, v_dim,
-    DIM: tl.constexpr, LANES: tl.constexpr, BLOCK: tl.constexpr, TILE: tl.constexpr, SAME: tl.constexpr, COMPUTE: tl.constexpr,
+    DIM: tl.constexpr, LANES: tl.constexpr, BLOCK: tl.constexpr, TILE: tl.constexpr, SAME_STRIDES: tl.constexpr, COMPUTE: tl.constexpr,
     SOFTCAP: tl.constexpr, MASKED: tl.constexpr,
 ):  # fmt: skip
     """Online softmax of the rows of `q`, at `positions`, over the keys lo <= position < hi."""
@@ -42,7 +43,7 @@ def _attend(
     for at in range(lo, hi, TILE):
         blocks, offsets = block_ids.to(tl.int64)[:, None], (tl.minimum(at + cols, hi - 1) % BLOCK).to(tl.int64)[:, None]
         k_row = blocks * k_block + offsets * k_slot
-        v_row = k_row if SAME else blocks * v_block + offsets * v_slot
+        v_row = k_row if SAME_STRIDES else blocks * v_block + offsets * v_slot
         k_at, v_at = k_ptr + k_row + dims[None, :] * k_dim, v_ptr + v_row + dims[None, :] * v_dim
         k = (tl.load(k_at) if DIM == LANES else tl.load(k_at, (dims < DIM)[None, :], 0.0)).to(COMPUTE)
         s = tl.dot(q, tl.trans(k), input_precision="ieee")
@@ -74,7 +75,7 @@ def prefill_kernel(
     num_seqs, window, scale, v_scale, softcap, table_stride,
     q_token, q_head, q_dim, k_block, k_slot, k_head, k_dim, v_block, v_slot, v_head, v_dim, out_token, out_head, out_dim,
     GROUP: tl.constexpr, HEADS: tl.constexpr, ROWS: tl.constexpr, DIM: tl.constexpr, LANES: tl.constexpr, BLOCK: tl.constexpr,
-    TILE: tl.constexpr, SCAN: tl.constexpr, SAME: tl.constexpr, COMPUTE: tl.constexpr, SOFTCAP: tl.constexpr,
+    TILE: tl.constexpr, SCAN: tl.constexpr, SAME_STRIDES: tl.constexpr, COMPUTE: tl.constexpr, SOFTCAP: tl.constexpr,
 ):  # fmt: skip
     """Grid (KV heads x slices of their query heads, an upper bound of the row tiles): the last rows, which see most, start first."""
     POSITIONS: tl.constexpr = ROWS // HEADS
@@ -107,9 +108,9 @@ def prefill_kernel(
         v_ptr += kv_head.to(tl.int64) * v_head
         table = block_tables + seq.to(tl.int64) * table_stride
         m, norm, acc = _attend(m, norm, acc, q, lo, whole, positions, k_ptr, v_ptr, table, window, scale, softcap, k_block, k_slot, k_dim,
-                               v_block, v_slot, v_dim, DIM, LANES, BLOCK, TILE, SAME, COMPUTE, SOFTCAP, MASKED=False)  # fmt: skip
+                               v_block, v_slot, v_dim, DIM, LANES, BLOCK, TILE, SAME_STRIDES, COMPUTE, SOFTCAP, MASKED=False)  # fmt: skip
         m, norm, acc = _attend(m, norm, acc, q, whole, hi, positions, k_ptr, v_ptr, table, window, scale, softcap, k_block, k_slot, k_dim,
-                               v_block, v_slot, v_dim, DIM, LANES, BLOCK, TILE, SAME, COMPUTE, SOFTCAP, MASKED=True)  # fmt: skip
+                               v_block, v_slot, v_dim, DIM, LANES, BLOCK, TILE, SAME_STRIDES, COMPUTE, SOFTCAP, MASKED=True)  # fmt: skip
         norm = tl.where(norm > 0, norm, 1.0)  # a row that saw nothing: m is -inf, acc 0
         result = (acc / norm[:, None] * v_scale).to(out_ptr.dtype.element_ty)
         tl.store(out_ptr + token[:, None] * out_token + head[:, None] * out_head + dims[None, :] * out_dim, result, live)
@@ -147,7 +148,7 @@ def prefill(q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, option
         (softcap or 0.0) * LOG2_E.value, block_tables.stride(0),
     )  # fmt: skip
     launch_prefill(
-        q.get_device(), (num_kv_heads * -(-group // heads), tiles, 1),
+        q.get_device(), (num_kv_heads * ceil_div(group, heads), tiles, 1),
         (q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, out, lse), numbers,
         (*q.stride(), *k_cache.stride(), *v_cache.stride(), *out.stride()),
         (group, heads, rows, head_dim, lanes, block_size, tile, 256, k_cache.stride() == v_cache.stride(), compute_dtype(q, k_cache),

@@ -11,6 +11,7 @@ from pagedkv.attention.triton.decode import decode
 from pagedkv.attention.triton.launch import multiprocessors
 from pagedkv.attention.triton.prefill import prefill
 from pagedkv.attention.triton.write import write
+from pagedkv.sizing import ceil_div
 
 
 def warmup(k_cache, v_cache, num_q_heads, *, dtype=None, softcap=None, return_lse=False):
@@ -25,7 +26,7 @@ def warmup(k_cache, v_cache, num_q_heads, *, dtype=None, softcap=None, return_ls
     num_kv_heads, head_dim = k_cache.shape[2:]
     dtype = dtype or (torch.bfloat16 if is_fp8(k_cache) else k_cache.dtype)
     device = k_cache.device
-    programs = num_kv_heads * -(-num_q_heads // num_kv_heads // 64)  # for one sequence; see `decode`
+    programs = num_kv_heads * ceil_div(num_q_heads // num_kv_heads, 64)  # for one sequence; see `decode`
     wave = multiprocessors(k_cache.get_device()) // programs + 1  # sequences that put one on each multiprocessor, roughly
     # Few splits and many, with deep and with shallow loops; sequences that run all at once, and more than fit.
     for num_seqs, longest in ((1, 256), (1, 4096), (wave, 8192), (3 * wave, 256), (6 * wave, 256)):

@@ -6,6 +6,7 @@ import triton.language as tl
 from pagedkv.attention.checks import is_fp8
 from pagedkv.attention.triton import INTERPRETED
 from pagedkv.attention.triton.launch import Launcher, compute_dtype, power_of_2
+from pagedkv.sizing import ceil_div
 
 FP8_MAX = tl.constexpr(448.0)  # the largest float8_e4m3
 
@@ -55,7 +56,7 @@ def write(k, v, k_cache, v_cache, slot_mapping, *, k_scale, v_scale):
     lanes = min(power_of_2(num_kv_heads * head_dim), 1024)
     fp8 = is_fp8(k_cache)
     launch_write(
-        k.get_device(), (num_tokens, -(-num_kv_heads * head_dim // lanes), 1),
+        k.get_device(), (num_tokens, ceil_div(num_kv_heads * head_dim, lanes), 1),
         (k, v, k_cache, v_cache, slot_mapping), (float(k_scale or 1.0), float(v_scale or 1.0)),
         (*k.stride(), *v.stride(), *k_cache.stride(), *v_cache.stride()),
         (num_kv_heads, head_dim, k_cache.shape[1], lanes, compute_dtype(k, k), fp8, INTERPRETED), (k.dtype, k_cache.dtype),
