@@ -27,8 +27,9 @@ bench: .venv/ready              ## measure the kernels on a GPU, the CPU's share
 browser: .venv/browser          ## every notebook in a real browser
 	CI=1 $(BIN)/pytest -m browser
 
-lint: .venv/ready
+lint: .venv/ready               ## the rules and the format of package and tests
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 
 teach: .venv-teach/ready        ## nbgrader in an environment of its own, whose notebooks run in .venv
 

@@ -7,12 +7,17 @@ from operator import index
 
 
 def whole_number(name: str, value, minimum: int = 0, maximum: int | None = None) -> int:
-    """Return `value` as an int in [minimum, maximum]. Raises TypeError for bools, floats and strings, ValueError out of range."""
+    """Return `value` as an int in [minimum, maximum].
+
+    Raises TypeError for bools, floats and strings, ValueError out of range.
+    """
     if type(value) is int and value >= minimum and (maximum is None or value <= maximum):
         return value  # the common case, before any sentence is put together
     allowed = f"a whole number of at least {minimum}" + ("" if maximum is None else f" and at most {maximum}")
     try:
-        is_bool = isinstance(value, bool) or getattr(value, "dtype", None) == "bool"  # NumPy before 2.3 takes its own for integers
+        is_bool = (
+            isinstance(value, bool) or getattr(value, "dtype", None) == "bool"
+        )  # NumPy before 2.3 takes its own for integers
         number = None if is_bool else index(value)
     except TypeError:
         number = None
@@ -24,8 +29,8 @@ def whole_number(name: str, value, minimum: int = 0, maximum: int | None = None)
 
 
 def finite_number(name: str, value, minimum: float = -inf, maximum: float = inf, above: bool = False) -> float:
-    """Return `value` as a float in [minimum, maximum], or above minimum. Raises TypeError for bools and strings, ValueError for NaN,
-    infinities and numbers out of range."""
+    """Return `value` as a float in [minimum, maximum], or above minimum. Raises TypeError for bools and strings,
+    ValueError for NaN, infinities and numbers out of range."""
     allowed = "a finite number" + ("" if minimum == -inf else f" {'above' if above else 'of at least'} {minimum:g}")
     allowed += "" if maximum == inf else f" and at most {maximum:g}"
     if isinstance(value, bool) or not isinstance(value, Real):

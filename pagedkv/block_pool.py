@@ -1,8 +1,8 @@
 """A pool of equal blocks with reference counts: the physical side of a paged KV cache.
 
-Any free block serves any sequence, so there is nothing to search and nothing to compact: blank blocks wait on a stack, and free
-blocks that still hold reusable content wait in a queue, the least recently used at its head, and are taken only when no blank one
-is left. Every operation costs O(1) per block, whatever the size of the pool.
+Any free block serves any sequence, so there is nothing to search and nothing to compact: blank blocks wait on a stack,
+and free blocks that still hold reusable content wait in a queue, the least recently used at its head, and are taken
+only when no blank one is left. Every operation costs O(1) per block, whatever the size of the pool.
 """
 
 from collections import Counter, OrderedDict
@@ -23,7 +23,8 @@ class OutOfBlocks(RuntimeError):
 
 
 class BlockPool:
-    """`num_blocks` blocks, named 0 to num_blocks - 1, of `block_size` token slots each (Kwon et al., SOSP 2023, section 4.2).
+    """`num_blocks` blocks, named 0 to num_blocks - 1, of `block_size` token slots each (Kwon et al., SOSP 2023, section
+    4.2).
 
     The pool hands out names and counts references; it holds no K or V. A block id is never a token slot.
     """
@@ -58,7 +59,10 @@ class BlockPool:
         return ids
 
     def share(self, ids: Iterable[int]) -> None:
-        """Take one more reference on each block. A free block may be shared only while it holds reusable content (see `keep`)."""
+        """Take one more reference on each block.
+
+        A free block may be shared only while it holds reusable content (see `keep`).
+        """
         refs = self._refs
         for block_id in self._checked(ids, self._idle):
             if not refs[block_id]:
@@ -66,7 +70,10 @@ class BlockPool:
             refs[block_id] += 1
 
     def free(self, ids: Iterable[int]) -> None:
-        """Give back one reference on each block, in this order. Raises ValueError, changing nothing, if one of them is free."""
+        """Give back one reference on each block, in this order.
+
+        Raises ValueError, changing nothing, if one of them is free.
+        """
         refs = self._refs
         for block_id in self._checked(ids):
             refs[block_id] = left = refs[block_id] - 1
@@ -78,7 +85,8 @@ class BlockPool:
                 self._blank.append(block_id)
 
     def claim(self, block_id: int) -> bool:
-        """Ask to write to a block that one holds. False if it has other owners, who would see it; else content kept in it is forgotten.
+        """Ask to write to a block that one holds. False if it has other owners, who would see it; else content kept in
+        it is forgotten.
 
         `block_id` is not checked: this runs once for every token.
         """
@@ -89,14 +97,16 @@ class BlockPool:
         return True
 
     def keep(self, block_id: int, on_lost: Callable[[int], None]) -> None:
-        """Declare that a block holds reusable content: `on_lost(block_id)` is called once, when it is handed out again or forgotten."""
+        """Declare that a block holds reusable content: `on_lost(block_id)` is called once, when it is handed out again
+        or forgotten.
+        """
         if not self.ref_count(block_id):
             raise ValueError(f"block_id {block_id} is free: only allocated blocks can be kept")
         self.forget(block_id)
         self._kept[block_id] = on_lost
 
     def forget(self, block_id: int) -> None:
-        """Declare a block's content worthless, as before it is overwritten. Does nothing for a block that is not kept."""
+        """Declare a block's content worthless, as before it is overwritten. Nothing happens if it is not kept."""
         if block_id in self._kept:
             self._kept.pop(block_id)(block_id)
             if block_id in self._idle:
@@ -106,22 +116,31 @@ class BlockPool:
     def check(self, owners: Iterable[Iterable[int]] | None = None) -> None:
         """Raise AssertionError that says which invariant is broken.
 
-        With `owners`, the block lists of everyone who holds blocks, also compare every reference count with the lists: a block with
-        more references than owners has leaked, one with fewer will be given away while it is in use.
+        With `owners`, the block lists of everyone who holds blocks, also compare every reference count with the lists:
+        a block with more references than owners has leaked, one with fewer will be given away while it is in use.
         """
         waiting = Counter([*self._blank, *self._idle])
         for block_id, refs in enumerate(self._refs):
             if refs < 0:
                 raise AssertionError(f"block {block_id} has {refs} references")
             if waiting.pop(block_id, 0) != (refs == 0):
-                state = f"has {refs} references and is in the free list" if refs else "has no reference and is not in the free list once"
+                state = (
+                    f"has {refs} references and is in the free list"
+                    if refs
+                    else "has no reference and is not in the free list once"
+                )
                 raise AssertionError(f"block {block_id} {state}")
             if refs == 0 and (block_id in self._kept) != (block_id in self._idle):
-                raise AssertionError(f"block {block_id} is free and waits among the wrong ones: kept {block_id in self._kept}")
+                raise AssertionError(
+                    f"block {block_id} is free and waits among the wrong ones: kept {block_id in self._kept}"
+                )
         if waiting:
             raise AssertionError(f"the free list names {sorted(waiting)}, which are no blocks of this pool")
         if owners is not None:
-            lists = [listed("owners", blocks, "lists of block ids") for blocks in listed("owners", owners, "lists of block ids")]
+            lists = [
+                listed("owners", blocks, "lists of block ids")
+                for blocks in listed("owners", owners, "lists of block ids")
+            ]
             held = Counter(block_id for blocks in lists for block_id in blocks)
             for block_id, refs in enumerate(self._refs):
                 if refs != (found := held.pop(block_id, 0)):

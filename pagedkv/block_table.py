@@ -1,7 +1,8 @@
 """The block table of one sequence: which physical block holds each of its logical blocks.
 
-Tokens are in order in the table and anywhere in the pool. A block is taken when its first token arrives, so a table of n tokens
-always has ceil(n / block_size) blocks. A block that several tables share is copied by the first that writes to it.
+Tokens are in order in the table and anywhere in the pool. A block is taken when its first token arrives, so a table of
+n tokens always has ceil(n / block_size) blocks. A block that several tables share is copied by the first that writes to
+it.
 """
 
 from bisect import bisect_right
@@ -30,15 +31,20 @@ class Address(NamedTuple):
 
 
 class BlockTable:
-    """The blocks of one sequence, in order (Kwon et al., SOSP 2023, sections 4.2 to 4.4). A freed table raises ValueError on every use.
+    """The blocks of one sequence, in order (Kwon et al., SOSP 2023, sections 4.2 to 4.4). A freed table raises
+    ValueError on every use.
 
-    `blocks` are full blocks already in `pool`, such as a prefix found by `PrefixCache.match`; the table takes over their references.
+    `blocks` are full blocks already in `pool`, such as a prefix found by `PrefixCache.match`; the table takes over
+    their references.
     """
 
     def __init__(self, pool: BlockPool, blocks: Iterable[int] = ()):
         if not isinstance(pool, BlockPool):
             raise TypeError(f"pool must be a BlockPool, not {pool!r}")
-        blocks = [whole_number("blocks", block_id, 0, pool.num_blocks - 1) for block_id in listed("blocks", blocks, "block ids")]
+        blocks = [
+            whole_number("blocks", block_id, 0, pool.num_blocks - 1)
+            for block_id in listed("blocks", blocks, "block ids")
+        ]
         if not all(pool.ref_count(block_id) for block_id in blocks) or len(set(blocks)) != len(blocks):
             raise ValueError(f"blocks must be distinct allocated blocks, not {blocks}")
         self._pool = pool
@@ -71,7 +77,9 @@ class BlockTable:
         blocks = self._live()
         if not self._num_tokens:
             raise ValueError(f"position {position!r} is out of range: the table is empty")
-        logical_block, offset = divmod(whole_number("position", position, 0, self._num_tokens - 1), self._pool.block_size)
+        logical_block, offset = divmod(
+            whole_number("position", position, 0, self._num_tokens - 1), self._pool.block_size
+        )
         physical_block = blocks[logical_block]
         return Address(logical_block, offset, physical_block, physical_block * self._pool.block_size + offset)
 
@@ -85,7 +93,8 @@ class BlockTable:
     def append(self, n: int) -> Appended:
         """Reserve slots for the next `n` tokens, taking blocks only when the last one is full.
 
-        Returns the slots in order, and the block copy to make before they are written if the last, partly filled block is shared.
+        Returns the slots in order, and the block copy to make before they are written if the last, partly filled block
+        is shared.
         Raises OutOfBlocks, changing nothing, when the pool cannot serve all of them.
         """
         blocks, pool = self._blocks or self._live(), self._pool
@@ -96,11 +105,15 @@ class BlockTable:
         copies = self._grow(n, offset) if n and (not offset or offset + n > size or not pool.claim(blocks[-1])) else []
         self._num_tokens = start + n
         if n == 1:
-            return tuple.__new__(Appended, ([blocks[-1] * size + offset], copies))  # the one line that runs for every token: a call less
+            return tuple.__new__(
+                Appended, ([blocks[-1] * size + offset], copies)
+            )  # the one line that runs for every token: a call less
         return Appended(self._slots(blocks[start // size :])[offset : offset + n], copies)
 
     def _grow(self, n: int, offset: int) -> list[tuple[int, int]]:
-        """Take the blocks that `append(n)` needs; if it writes to a shared last block, replace that by the first of them."""
+        """Take the blocks that `append(n)` needs; if it writes to a shared last block, replace that by the first of
+        them.
+        """
         blocks, pool = self._blocks, self._pool
         shared = offset > 0 and pool.ref_count(blocks[-1]) > 1
         fresh, copies = pool.allocate(ceil_div(offset + n, pool.block_size) - (offset > 0) + shared), []
@@ -116,7 +129,9 @@ class BlockTable:
         return copies
 
     def fork(self) -> "BlockTable":
-        """Another table of the same tokens in the same blocks; the first of the two to write to the last block copies it."""
+        """Another table of the same tokens in the same blocks; the first of the two to write to the last block copies
+        it.
+        """
         blocks = self._live()
         self._pool.share(blocks)
         child = BlockTable(self._pool)
@@ -124,7 +139,9 @@ class BlockTable:
         return child
 
     def truncate(self, num_tokens: int) -> None:
-        """Keep the first `num_tokens` tokens, as after speculative tokens were rejected, and give back the blocks behind them."""
+        """Keep the first `num_tokens` tokens, as after speculative tokens were rejected, and give back the blocks
+        behind them.
+        """
         blocks = self._live()
         num_tokens = whole_number("num_tokens", num_tokens, 0, self._num_tokens)
         keep = ceil_div(num_tokens, self._pool.block_size)
@@ -146,7 +163,8 @@ class BlockTable:
         return self._version
 
     def changes(self, version: int) -> tuple[int, list[int]]:
-        """The first column set after `version`, and the blocks from there on: a mirror of the table at `version` lacks only these.
+        """The first column set after `version`, and the blocks from there on: a mirror of the table at `version` lacks
+        only these.
 
         Copy-on-write and truncation alter only the end of a table, so what changed is always its tail.
         """
@@ -155,7 +173,11 @@ class BlockTable:
         return column, blocks[column:]
 
     def __repr__(self) -> str:
-        return "BlockTable(freed)" if self._blocks is None else f"BlockTable({self._blocks}, num_tokens={self._num_tokens})"
+        return (
+            "BlockTable(freed)"
+            if self._blocks is None
+            else f"BlockTable({self._blocks}, num_tokens={self._num_tokens})"
+        )
 
     def _slots(self, blocks: list[int]) -> list[int]:
         size, slots = self._pool.block_size, []

@@ -1,7 +1,8 @@
 """The packed block tables that a kernel reads, kept equal to the scheduler's lists.
 
-The lists on the CPU are the authority. Between two steps little of them changes, most often a block at the end of some tables, so
-only the changed entries travel: as one array of (row, column, value), scattered into a tensor that stays where it is.
+The lists on the CPU are the authority. Between two steps little of them changes, most often a block at the end of some
+tables, so only the changed entries travel: as one array of (row, column, value), scattered into a tensor that stays
+where it is.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,7 +32,8 @@ def _table(table) -> BlockTable:
 
 
 class DeviceBlockTables:
-    """An int32 tensor [max_seqs, max_blocks] on `device`, at one address for life, so that a captured CUDA graph can read it.
+    """An int32 tensor [max_seqs, max_blocks] on `device`, at one address for life, so that a captured CUDA graph can
+    read it.
 
     Each `update` sends what changed since the one before, in one copy. Entries of no table read -1.
     """
@@ -39,14 +41,16 @@ class DeviceBlockTables:
     def __init__(self, max_seqs: int, max_blocks: int, device="cpu"):
         shape = whole_number("max_seqs", max_seqs, 1), whole_number("max_blocks", max_blocks, 1)
         self._tensor = torch.full(shape, PADDING, dtype=torch.int32, device=device)
-        self._seen: dict[int, tuple[BlockTable, int, int]] = {}  # row -> its table, the version sent, the columns in use
+        self._seen: dict[
+            int, tuple[BlockTable, int, int]
+        ] = {}  # row -> its table, the version sent, the columns in use
         self._staging = cycle([_Staging(self._tensor.device), _Staging(self._tensor.device)])
 
     def update(self, tables: Mapping[int, BlockTable]) -> torch.Tensor:
         """Make row i equal to tables[i], and every row that is not named -1. Returns the tensor [max_seqs, max_blocks].
 
-        On a GPU the change is queued on the current stream without waiting for it. Raises ValueError or TypeError, changing nothing,
-        for a row out of range, a table that is longer than a row, or one that was freed.
+        On a GPU the change is queued on the current stream without waiting for it. Raises ValueError or TypeError,
+        changing nothing, for a row out of range, a table that is longer than a row, or one that was freed.
         """
         if not isinstance(tables, Mapping):
             raise TypeError(f"tables must map rows to BlockTables, not be {tables!r}")
@@ -80,7 +84,8 @@ class DeviceBlockTables:
 
 
 class _Staging:
-    """The way of a list of numbers to the device: on a GPU through pinned memory, so that the copy runs while the CPU goes on.
+    """The way of a list of numbers to the device: on a GPU through pinned memory, so that the copy runs while the CPU
+    goes on.
 
     The pinned buffer is not rewritten before its last copy is done. With two buffers in turn that wait is over by then.
     """

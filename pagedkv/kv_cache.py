@@ -1,7 +1,8 @@
 """The physical side of a paged KV cache: for each layer one tensor of keys and one of values, cut into blocks.
 
-It knows slots and block ids, and nothing of sequences: the tables say whose they are. Each layer has one slot more than its
-blocks, at the end, where writes to slot -1 (padding) land unseen: so a write is one indexed operation that needs no mask.
+It knows slots and block ids, and nothing of sequences: the tables say whose they are. Each layer has one slot more than
+its blocks, at the end, where writes to slot -1 (padding) land unseen: so a write is one indexed operation that needs no
+mask.
 """
 
 from collections.abc import Iterable
@@ -15,18 +16,24 @@ from pagedkv.sizing import KVShape
 class PagedKVCache:
     """K and V of `num_blocks * block_size` token slots in every layer, zero at first.
 
-    `k[layer]` and `v[layer]` are [num_blocks, block_size, num_kv_heads, head_dim]; slot = block id * block_size + offset.
+    `k[layer]` and `v[layer]` are [num_blocks, block_size, num_kv_heads, head_dim]; slot = block id * block_size +
+    offset.
     `dtype` has as many bytes as `shape` says: float8_e4m3fn for 1 (written as it is; `write_kv` scales and saturates).
-    Values of slots are checked on a CPU; on a GPU that would wait for the device, so it is done only with `validate=True`.
+    Values of slots are checked on a CPU; on a GPU that would wait for the device, so it is done only with
+    `validate=True`.
     """
 
-    def __init__(self, shape: KVShape, num_blocks: int, block_size: int = 16, device="cpu", dtype: torch.dtype = torch.float16):
+    def __init__(
+        self, shape: KVShape, num_blocks: int, block_size: int = 16, device="cpu", dtype: torch.dtype = torch.float16
+    ):
         if not isinstance(shape, KVShape):
             raise TypeError(f"shape must be a KVShape, not {shape!r}")
         if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
             raise TypeError(f"dtype must be a floating-point torch.dtype, not {dtype!r}")
         if dtype.itemsize != shape.dtype_bytes:
-            raise ValueError(f"dtype must have the {shape.dtype_bytes} bytes of shape.dtype_bytes, not {dtype} with {dtype.itemsize}")
+            raise ValueError(
+                f"dtype must have the {shape.dtype_bytes} bytes of shape.dtype_bytes, not {dtype} with {dtype.itemsize}"
+            )
         self.shape = shape
         self.num_blocks = whole_number("num_blocks", num_blocks, 1)
         self.block_size = whole_number("block_size", block_size, 1)
@@ -44,10 +51,14 @@ class PagedKVCache:
     def device(self) -> torch.device:
         return self._slots.device
 
-    def write(self, layer: int, k: torch.Tensor, v: torch.Tensor, slot_mapping: torch.Tensor, validate: bool = False) -> None:
-        """Store K and V of some tokens, each [num_tokens, num_kv_heads, head_dim], in the slots of `slot_mapping` (int64 [num_tokens]).
+    def write(
+        self, layer: int, k: torch.Tensor, v: torch.Tensor, slot_mapping: torch.Tensor, validate: bool = False
+    ) -> None:
+        """Store K and V of some tokens, each [num_tokens, num_kv_heads, head_dim], in the slots of `slot_mapping`
+        (int64 [num_tokens]).
 
-        A slot of -1 is padding: its token is skipped. Of tokens that name the same slot one is stored, which one is not defined.
+        A slot of -1 is padding: its token is skipped. Of tokens that name the same slot one is stored, which one is not
+        defined.
         Raises TypeError or ValueError, writing nothing, for a wrong shape, dtype, device or slot.
         """
         layer = whole_number("layer", layer, 0, self.shape.num_layers - 1)
@@ -62,14 +73,18 @@ class PagedKVCache:
         self._slots[0, layer][slots] = k
         self._slots[1, layer][slots] = v
 
-    def gather(self, layer: int, token_slots: torch.Tensor | list[int], validate: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
+    def gather(
+        self, layer: int, token_slots: torch.Tensor | list[int], validate: bool = False
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """K and V of the tokens in these slots, in this order, copied: each [num_tokens, num_kv_heads, head_dim]."""
         layer = whole_number("layer", layer, 0, self.shape.num_layers - 1)
         slots = self._checked_slots("token_slots", token_slots, 0, validate)
         return self._slots[0, layer].index_select(0, slots), self._slots[1, layer].index_select(0, slots)
 
     def copy_blocks(self, pairs: Iterable[tuple[int, int]]) -> None:
-        """Copy whole blocks in every layer, [(source, destination), ...], with the outcome of copying one pair after the other."""
+        """Copy whole blocks in every layer, [(source, destination), ...], with the outcome of copying one pair after
+        the other.
+        """
         origin: dict[int, int] = {}
         for pair in listed("pairs", pairs, "(source, destination)"):
             pair = listed("pairs", pair, "(source, destination)")
@@ -95,5 +110,7 @@ class PagedKVCache:
         if len(slots) and (validate or slots.device.type == "cpu"):
             low, high = slots.min().item(), slots.max().item()
             if low < minimum or high >= self.num_slots:
-                raise ValueError(f"{name} must be from {minimum} to {self.num_slots - 1}, not {low if low < minimum else high}")
+                raise ValueError(
+                    f"{name} must be from {minimum} to {self.num_slots - 1}, not {low if low < minimum else high}"
+                )
         return slots

@@ -1,7 +1,8 @@
 """Reuse of full blocks: two prompts that begin with the same tokens need the K/V of that beginning only once.
 
-K/V at a position depend on every token up to it, so a block is named by a hash of its own tokens and of the name of the block
-before it. A hash only finds a candidate: what is compared on a hit is the tokens, and the identity of the block before.
+K/V at a position depend on every token up to it, so a block is named by a hash of its own tokens and of the name of the
+block before it. A hash only finds a candidate: what is compared on a hit is the tokens, and the identity of the block
+before.
 """
 
 from array import array
@@ -44,8 +45,9 @@ class _Entry:
 class PrefixCache:
     """Finds the full blocks of `pool` that hold the K/V of a prompt's beginning.
 
-    A cached block without references stays free for others and keeps its content until the pool hands it out, the least recently
-    used first. Each cache sees only what was inserted into it; the `salt`, a string, also gives each tenant hashes of its own.
+    A cached block without references stays free for others and keeps its content until the pool hands it out, the least
+    recently used first. Each cache sees only what was inserted into it; the `salt`, a string, also gives each tenant
+    hashes of its own.
     """
 
     def __init__(self, pool: BlockPool, salt: str | None = None):
@@ -63,10 +65,11 @@ class PrefixCache:
         return len(self._by_block)
 
     def match(self, token_ids: list[int]) -> list[int]:
-        """The blocks that hold the longest known prefix, with one reference taken on each, as `BlockTable(pool, blocks)` expects.
+        """The blocks that hold the longest known prefix, with one reference taken on each, as
+        `BlockTable(pool, blocks)` expects.
 
-        At least the last token is left to compute, since its output is what the caller waits for: a prompt of exactly two cached
-        blocks matches one.
+        At least the last token is left to compute, since its output is what the caller waits for: a prompt of exactly
+        two cached blocks matches one.
         """
         blocks, parent, token_ids = [], None, listed("token_ids", token_ids, "whole numbers")
         for name, content in hash_blocks(token_ids[:-1], self._pool.block_size, self._salt):
@@ -78,14 +81,19 @@ class PrefixCache:
         return blocks
 
     def insert(self, token_ids: list[int], blocks: list[int]) -> None:
-        """Make the full blocks of a sequence findable. `blocks` is its table; K/V of `token_ids` must be in it or about to be written.
+        """Make the full blocks of a sequence findable. `blocks` is its table; K/V of `token_ids` must be in it or about
+        to be written.
 
-        Where another block is known to hold the same content already, that one stays known and this one remains its owner's alone.
+        Where another block is known to hold the same content already, that one stays known and this one remains its
+        owner's alone.
         """
         blocks = listed("blocks", blocks, "block ids")
         names = list(hash_blocks(token_ids, self._pool.block_size, self._salt))
         if len(blocks) < len(names) or len(set(blocks)) != len(blocks):
-            raise ValueError(f"blocks must be at least {len(names)} distinct blocks, one for every full block of tokens, not {blocks}")
+            raise ValueError(
+                f"blocks must be at least {len(names)} distinct blocks, one for every full block of tokens, not "
+                f"{blocks}"
+            )
         for block_id in blocks[: len(names)]:
             if not self._pool.ref_count(block_id):
                 raise ValueError(f"blocks names block {block_id}, which is free")

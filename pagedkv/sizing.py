@@ -1,7 +1,7 @@
 """How many bytes the K and V of one token take: the only thing about a model that memory management needs.
 
-Every layer keeps one K and one V vector for each of its KV heads. Query heads do not count: with grouped queries several of them
-read the same KV head.
+Every layer keeps one K and one V vector for each of its KV heads. Query heads do not count: with grouped queries
+several of them read the same KV head.
 """
 
 from dataclasses import dataclass, fields
@@ -11,7 +11,9 @@ from pagedkv.arguments import whole_number
 
 @dataclass(frozen=True)
 class KVShape:
-    """The K and V of one token: [num_layers, 2, num_kv_heads, head_dim] numbers of `dtype_bytes` bytes (2 for fp16 and bf16, 1 for fp8)."""
+    """The K and V of one token: [num_layers, 2, num_kv_heads, head_dim] numbers of `dtype_bytes` bytes (2 for fp16 and
+    bf16, 1 for fp8).
+    """
 
     num_layers: int
     num_kv_heads: int
@@ -45,11 +47,13 @@ class _Models(dict):
         raise KeyError(f"model must be one of {', '.join(map(repr, self))}, not {name!r}")
 
 
-MODELS: dict[str, KVShape] = _Models({
-    "opt-13b": KVShape(num_layers=40, num_kv_heads=40, head_dim=128),
-    "llama-2-7b": KVShape(num_layers=32, num_kv_heads=32, head_dim=128),
-    "llama-3-8b": KVShape(num_layers=32, num_kv_heads=8, head_dim=128),
-    "llama-3-70b": KVShape(num_layers=80, num_kv_heads=8, head_dim=128),
-    "qwen3-0.6b": KVShape(num_layers=28, num_kv_heads=8, head_dim=128),
-    "qwen3-8b": KVShape(num_layers=36, num_kv_heads=8, head_dim=128),
-})
+MODELS: dict[str, KVShape] = _Models(
+    {
+        "opt-13b": KVShape(num_layers=40, num_kv_heads=40, head_dim=128),
+        "llama-2-7b": KVShape(num_layers=32, num_kv_heads=32, head_dim=128),
+        "llama-3-8b": KVShape(num_layers=32, num_kv_heads=8, head_dim=128),
+        "llama-3-70b": KVShape(num_layers=80, num_kv_heads=8, head_dim=128),
+        "qwen3-0.6b": KVShape(num_layers=28, num_kv_heads=8, head_dim=128),
+        "qwen3-8b": KVShape(num_layers=36, num_kv_heads=8, head_dim=128),
+    }
+)

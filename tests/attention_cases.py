@@ -1,4 +1,5 @@
-"""Small cases with known answers that every backend must get right. Each is a function of (attend, write, device); `CASES` lists them all.
+"""Small cases with known answers that every backend must get right. Each is a function of (attend, write, device);
+`CASES` lists them all.
 
 Two tricks: with K of 0 all scores are equal and the output is the plain mean of the visible V; with V[position] =
 position it says which were visible.
@@ -35,7 +36,9 @@ def close(actual, expected, tolerance=1e-5):
 
 
 def mean_caches(rows, block_size, num_blocks, device, num_kv_heads=1, head_dim=16, elsewhere=1000.0):
-    """Caches in which position p of each (table, values) of `rows` has K = 0 and V = values[p], and any other slot holds `elsewhere`."""
+    """Caches in which position p of each (table, values) of `rows` has K = 0 and V = values[p], and any other slot
+    holds `elsewhere`.
+    """
     k_cache = torch.full((num_blocks, block_size, num_kv_heads, head_dim), elsewhere, device=device)
     v_cache = k_cache.clone()
     for table, values in rows:
@@ -67,7 +70,9 @@ def an_empty_sequence_gives_zeros_and_leaves_its_neighbours_alone(attend, write,
     assert (out[1] == 0).all()
     close(lse[[0, 2]], [math.log(4), 0.0])
     assert lse.dtype == torch.float32 and (lse[1] == -INF).all()
-    out, lse = attend(ones(device, 4, 1, 16), k, v, tables, lens, query_start_loc=ints([0, 3, 3, 4], device), return_lse=True)
+    out, lse = attend(
+        ones(device, 4, 1, 16), k, v, tables, lens, query_start_loc=ints([0, 3, 3, 4], device), return_lse=True
+    )
     close(out, [1.0, 1.0, 1.0, 2.0])
     close(lse, [math.log(2), math.log(3), math.log(4), 0.0])
 
@@ -97,14 +102,22 @@ def no_sequence_and_no_token(attend, write, device):
 def a_sequence_without_a_query_may_have_a_stale_table(attend, write, device):
     k, v = mean_caches([([0, 1], range(7))], 4, 2, device)
     tables, lens = ints([[0, 1], [-1, 99]], device), ints([7, 8], device)
-    close(attend(ones(device, 7, 1, 16), k, v, tables, lens, query_start_loc=ints([0, 7, 7], device)), [p / 2 for p in range(7)])
+    close(
+        attend(ones(device, 7, 1, 16), k, v, tables, lens, query_start_loc=ints([0, 7, 7], device)),
+        [p / 2 for p in range(7)],
+    )
     close(attend(ones(device, 2, 1, 16), k, v, tables[:1], lens[:1], query_start_loc=ints([0, 2], device)), [2.5, 3.0])
 
 
 @case
 def a_padding_slot_writes_nothing(attend, write, device):
     rows = torch.tensor([1.0, 9.0, 9.0], device=device)[:, None, None].expand(3, 2, 16)
-    for slots, expected in (([0, -1, -1], {0: 1.0}), ([-1, 7, -1], {7: 9.0}), ([-1, 0, -1], {0: 9.0}), ([-1, -1, -1], {})):
+    for slots, expected in (
+        ([0, -1, -1], {0: 1.0}),
+        ([-1, 7, -1], {7: 9.0}),
+        ([-1, 0, -1], {0: 9.0}),
+        ([-1, -1, -1], {}),
+    ):
         k, v = torch.zeros(3, 4, 2, 16, device=device), torch.zeros(3, 4, 2, 16, device=device)
         write(rows, 2 * rows, k, v, torch.tensor(slots, device=device))
         for cache, times in ((k, 1), (v, 2)):
@@ -115,7 +128,9 @@ def a_padding_slot_writes_nothing(attend, write, device):
 @case
 def the_last_queries_see_the_stored_context(attend, write, device):
     k, v = mean_caches([([1, 0], range(5))], 4, 2, device)
-    out = attend(ones(device, 2, 1, 16), k, v, ints([[1, 0]], device), ints([5], device), query_start_loc=ints([0, 2], device))
+    out = attend(
+        ones(device, 2, 1, 16), k, v, ints([[1, 0]], device), ints([5], device), query_start_loc=ints([0, 2], device)
+    )
     close(out, [1.5, 2.0])
 
 
@@ -145,7 +160,10 @@ def a_window_longer_than_a_tile(attend, write, device):
     table = [*range(74, -1, -1)]  # 300 tokens in blocks of 4
     k, v = mean_caches([(table, range(300))], 4, 75, device)
     for window in (127, 128, 129, 200, 299, 300):
-        close(attend(ones(device, 1, 1, 16), k, v, ints([table], device), ints([300], device), window=window), 299 - (window - 1) / 2)
+        close(
+            attend(ones(device, 1, 1, 16), k, v, ints([table], device), ints([300], device), window=window),
+            299 - (window - 1) / 2,
+        )
 
 
 @case
@@ -175,7 +193,9 @@ def query_heads_are_grouped_in_order(attend, write, device):
 def every_head_dim_stays_within_its_rows(attend, write, device):
     for head_dim in (16, 24, 64, 80, 96, 128, 192, 256):
         for num_queries in (None, [3, 2]):
-            batch = random_batch([9, 5], heads=(4, 2), head_dim=head_dim, block_size=4, dtype=torch.float32, num_queries=num_queries)
+            batch = random_batch(
+                [9, 5], heads=(4, 2), head_dim=head_dim, block_size=4, dtype=torch.float32, num_queries=num_queries
+            )
             expected = batch.expected()[0]
             batch = batch.to(device)
             guarded = torch.full((len(batch.q) + 1, 4, head_dim), 777.0, device=device)
@@ -186,7 +206,14 @@ def every_head_dim_stays_within_its_rows(attend, write, device):
 
 @case
 def blocks_of_one_token_and_blocks_longer_than_the_sequence(attend, write, device):
-    for block_size, table, length in ((1, [4, 0, 2, 1, 3], 5), (2, [1, 0], 3), (128, [1], 3), (256, [0], 4), (4, [1], 4), (4, [1, 0], 5)):
+    for block_size, table, length in (
+        (1, [4, 0, 2, 1, 3], 5),
+        (2, [1, 0], 3),
+        (128, [1], 3),
+        (256, [0], 4),
+        (4, [1], 4),
+        (4, [1, 0], 5),
+    ):
         k, v = mean_caches([(table, range(length))], block_size, max(table) + 1, device)
         out = attend(ones(device, 1, 1, 16), k, v, ints([table], device), ints([length], device))
         close(out, (length - 1) / 2)
@@ -199,7 +226,9 @@ def a_block_size_that_is_no_power_of_two_is_refused(attend, write, device):
         with pytest.raises(ValueError, match=f"block size.*power of two from 1 to 256, not {block_size}"):
             attend(ones(device, 1, 1, 16), k, v, ints([[0]], device), ints([1], device))
         with pytest.raises(ValueError, match="power of two"):
-            write(ones(device, 1, 1, 16), ones(device, 1, 1, 16), k, v, torch.zeros(1, dtype=torch.int64, device=device))
+            write(
+                ones(device, 1, 1, 16), ones(device, 1, 1, 16), k, v, torch.zeros(1, dtype=torch.int64, device=device)
+            )
 
 
 @case
@@ -218,7 +247,9 @@ def k_and_v_interleaved_in_one_buffer(attend, write, device):
 
 @case
 def tensors_of_any_strides(attend, write, device):
-    batch = random_batch([9, 0, 20], num_queries=[2, 1, 5], heads=(6, 2), head_dim=32, block_size=4, dtype=torch.float32, poison=0.0)
+    batch = random_batch(
+        [9, 0, 20], num_queries=[2, 1, 5], heads=(6, 2), head_dim=32, block_size=4, dtype=torch.float32, poison=0.0
+    )
     expected = batch.expected()[0]
     batch = batch.to(device)
 
@@ -233,7 +264,9 @@ def tensors_of_any_strides(attend, write, device):
         out = spaced(torch.zeros_like(batch.q), min(dim, 2))
         attend(q, k_cache, v_cache, batch.block_tables, batch.seq_lens, query_start_loc=batch.query_start_loc, out=out)
         close(out, expected)
-    padded = torch.full((2, *batch.k_cache.shape[:3], 40), NAN, device=device)[..., 5:37]  # rows of 40 numbers, of which 32 count
+    padded = torch.full((2, *batch.k_cache.shape[:3], 40), NAN, device=device)[
+        ..., 5:37
+    ]  # rows of 40 numbers, of which 32 count
     padded[0], padded[1] = batch.k_cache, batch.v_cache
     close(attend(batch.q, *padded, batch.block_tables, batch.seq_lens, query_start_loc=batch.query_start_loc), expected)
     k_cache, v_cache = spaced(torch.zeros_like(batch.k_cache), 2), spaced(torch.zeros_like(batch.v_cache), 1)
@@ -247,7 +280,9 @@ def tensors_of_any_strides(attend, write, device):
 @case
 def other_integer_types_are_refused(attend, write, device):
     k, v = mean_caches([([0], [1] * 3), ([1], [2] * 2)], 4, 2, device)
-    good = dict(block_tables=ints([[0], [1]], device), seq_lens=ints([3, 2], device), query_start_loc=ints([0, 1, 2], device))
+    good = dict(
+        block_tables=ints([[0], [1]], device), seq_lens=ints([3, 2], device), query_start_loc=ints([0, 1, 2], device)
+    )
     for name in good:
         with pytest.raises(TypeError, match=f"{name} must be of int32, not int64"):
             attend(ones(device, 2, 1, 16), k, v, **{**good, name: good[name].long()})
@@ -268,7 +303,11 @@ def the_scale_is_what_was_asked_for(attend, write, device):
     k, v = torch.zeros(1, 4, 1, 80, device=device), torch.zeros(1, 4, 1, 80, device=device)
     k[0, 0], v[0, 0] = 0.1, 1.0
     for scale, expected in ((None, 0.709803), (1.0, 0.999665), (1, 0.999665), (0.0, 0.5)):
-        close(attend(ones(device, 1, 1, 80), k, v, ints([[0]], device), ints([2], device), scale=scale), expected, tolerance=2e-6)
+        close(
+            attend(ones(device, 1, 1, 80), k, v, ints([[0]], device), ints([2], device), scale=scale),
+            expected,
+            tolerance=2e-6,
+        )
 
 
 @case
@@ -286,15 +325,23 @@ def decodes_and_prefills_mixed_in_any_order(attend, write, device):
     decode, prefill = ([0, 1, 2], range(9)), ([3], [100, 101, 102])
     k, v = mean_caches([decode, prefill], 4, 4, device)
     rows = {9: [0, 1, 2], 3: [3, -1, -1]}
-    for lengths, starts, expected in (([9, 3], [0, 1, 4], [4, 100, 100.5, 101]), ([3, 9], [0, 3, 4], [100, 100.5, 101, 4])):
+    for lengths, starts, expected in (
+        ([9, 3], [0, 1, 4], [4, 100, 100.5, 101]),
+        ([3, 9], [0, 3, 4], [100, 100.5, 101, 4]),
+    ):
         tables = ints([rows[length] for length in lengths], device)
-        close(attend(ones(device, 4, 1, 16), k, v, tables, ints(lengths, device), query_start_loc=ints(starts, device)), expected)
+        close(
+            attend(ones(device, 4, 1, 16), k, v, tables, ints(lengths, device), query_start_loc=ints(starts, device)),
+            expected,
+        )
 
 
 @case
 def only_the_addresses_change(attend, write, device):
     batch = random_batch([11], heads=(4, 2), head_dim=32, block_size=4, dtype=torch.float32, poison=0.0).to(device)
-    prefill = random_batch([11], num_queries=[6], heads=(4, 2), head_dim=32, block_size=4, dtype=torch.float32).to(device)
+    prefill = random_batch([11], num_queries=[6], heads=(4, 2), head_dim=32, block_size=4, dtype=torch.float32).to(
+        device
+    )
     results = []
     for table in ([0, 1, 2], [2, 0, 1], [1, 2, 0]):
         k, v = torch.full((3, 4, 2, 32), NAN, device=device), torch.full((3, 4, 2, 32), NAN, device=device)
@@ -302,7 +349,10 @@ def only_the_addresses_change(attend, write, device):
         write(batch.keys[0], batch.values[0], k, v, slots)
         tables, lens = ints([table], device), ints([11], device)
         results.append(
-            (attend(batch.q, k, v, tables, lens), attend(prefill.q, k, v, tables, lens, query_start_loc=prefill.query_start_loc))
+            (
+                attend(batch.q, k, v, tables, lens),
+                attend(prefill.q, k, v, tables, lens, query_start_loc=prefill.query_start_loc),
+            )
         )
     assert all(torch.equal(a, b) for result in results[1:] for a, b in zip(result, results[0], strict=True))
 
@@ -311,7 +361,13 @@ def only_the_addresses_change(attend, write, device):
 def more_queries_than_keys(attend, write, device):
     k, v = mean_caches([([0], [1, 3])], 4, 1, device, elsewhere=NAN)
     out, lse = attend(
-        ones(device, 5, 1, 16), k, v, ints([[0]], device), ints([2], device), query_start_loc=ints([0, 5], device), return_lse=True
+        ones(device, 5, 1, 16),
+        k,
+        v,
+        ints([[0]], device),
+        ints([2], device),
+        query_start_loc=ints([0, 5], device),
+        return_lse=True,
     )
     close(out, [0.0, 0.0, 0.0, 1.0, 2.0])
     assert (out[:3] == 0).all() and (lse[:3] == -INF).all()
@@ -364,7 +420,15 @@ def an_fp8_cache_is_scaled_and_saturates(attend, write, device):
         assert out.dtype == dtype
         close(out, (1.0 - 896.0) / 2, 4e-3)
         out = attend(
-            q, k, v, ints([[1]], device), ints([2], device), scale=0.1, k_scale=0.5, v_scale=2.0, query_start_loc=ints([0, 2], device)
+            q,
+            k,
+            v,
+            ints([[1]], device),
+            ints([2], device),
+            scale=0.1,
+            k_scale=0.5,
+            v_scale=2.0,
+            query_start_loc=ints([0, 2], device),
         )
         close(out, [1.0, 1.0], 4e-3)  # the second key's score is far below
     write(-new[:1], new[:1], k, v, torch.tensor([0], device=device))
@@ -374,14 +438,19 @@ def an_fp8_cache_is_scaled_and_saturates(attend, write, device):
 @case
 def an_fp8_cache_means_its_numbers_times_the_scales(attend, write, device):
     for num_queries in (None, [3, 1, 20]):
-        batch = random_batch([9, 1, 40], num_queries=num_queries, heads=(6, 2), head_dim=32, dtype=torch.float32, poison=0.0)
+        batch = random_batch(
+            [9, 1, 40], num_queries=num_queries, heads=(6, 2), head_dim=32, dtype=torch.float32, poison=0.0
+        )
         for stored, scale in ((batch.keys, 0.02), (batch.values, 0.03)):
             stored[:] = [scale * (x / scale).to(torch.float8_e4m3fn).float() for x in stored]
         expected, expected_lse = batch.expected()
         batch = batch.to(device)
         k, v = (torch.zeros(batch.k_cache.shape, dtype=torch.float8_e4m3fn, device=device) for _ in range(2))
         flat = torch.cat(
-            [t[torch.arange(n) // 16].long() * 16 + torch.arange(n) % 16 for t, n in zip(batch.block_tables.cpu(), (9, 1, 40), strict=True)]
+            [
+                t[torch.arange(n) // 16].long() * 16 + torch.arange(n) % 16
+                for t, n in zip(batch.block_tables.cpu(), (9, 1, 40), strict=True)
+            ]
         )
         write(torch.cat(batch.keys), torch.cat(batch.values), k, v, flat.to(device), k_scale=0.02, v_scale=0.03)
         out, lse = attend(

@@ -1,4 +1,6 @@
-"""Paged batches with poison wherever nobody may look, and what attention over them must give, in float64 and one query at a time."""
+"""Paged batches with poison wherever nobody may look, and what attention over them must give, in float64 and one query
+at a time.
+"""
 
 from dataclasses import dataclass, replace
 
@@ -19,7 +21,15 @@ class Batch:
     values: list
 
     def run(self, attend, **options):
-        return attend(self.q, self.k_cache, self.v_cache, self.block_tables, self.seq_lens, query_start_loc=self.query_start_loc, **options)
+        return attend(
+            self.q,
+            self.k_cache,
+            self.v_cache,
+            self.block_tables,
+            self.seq_lens,
+            query_start_loc=self.query_start_loc,
+            **options,
+        )
 
     def expected(self, **options):
         """out and lse in float64."""
@@ -32,11 +42,15 @@ class Batch:
 
     def to(self, device):
         moved = {name: x.to(device) for name, x in vars(self).items() if isinstance(x, torch.Tensor)}
-        return replace(self, **moved, keys=[k.to(device) for k in self.keys], values=[v.to(device) for v in self.values])
+        return replace(
+            self, **moved, keys=[k.to(device) for k in self.keys], values=[v.to(device) for v in self.values]
+        )
 
 
 def reference(q, k, v, scale=None, window=None, softcap=None):
-    """The definition, in float64: q [queries, heads, dim] are the last tokens of the sequence that k, v [tokens, kv_heads, dim] hold."""
+    """The definition, in float64: q [queries, heads, dim] are the last tokens of the sequence that k, v [tokens,
+    kv_heads, dim] hold.
+    """
     q, k, v = q.double(), k.double(), v.double()
     out, lse = torch.zeros_like(q), torch.full(q.shape[:2], -torch.inf, dtype=torch.float64, device=q.device)
     group = q.shape[1] // k.shape[1]
@@ -55,9 +69,19 @@ def reference(q, k, v, scale=None, window=None, softcap=None):
 
 
 def random_batch(
-    lengths, *, num_queries=None, block_size=16, heads=(4, 2), head_dim=16, dtype=torch.float64, seed=0, spread=1.0, poison=torch.nan
+    lengths,
+    *,
+    num_queries=None,
+    block_size=16,
+    heads=(4, 2),
+    head_dim=16,
+    dtype=torch.float64,
+    seed=0,
+    spread=1.0,
+    poison=torch.nan,
 ):
-    """A shuffled pool; every slot that holds no token, every foreign block is `poison`; the tables end in entries that no block has.
+    """A shuffled pool; every slot that holds no token, every foreign block is `poison`; the tables end in entries that
+    no block has.
 
     num_queries: None for decode, else the number of queries of each sequence. heads: (query heads, KV heads).
     """
@@ -73,7 +97,10 @@ def random_batch(
     for row, (length, count) in enumerate(zip(lengths, blocks_of, strict=True)):
         table = torch.tensor([free.pop() for _ in range(count)], dtype=torch.long)
         tables[row, :count] = table
-        k, v = (spread * torch.randn(length, num_kv_heads, head_dim, generator=generator, dtype=torch.float64) for _ in range(2))
+        k, v = (
+            spread * torch.randn(length, num_kv_heads, head_dim, generator=generator, dtype=torch.float64)
+            for _ in range(2)
+        )
         position = torch.arange(length)
         for cache, new in ((k_cache, k), (v_cache, v)):
             cache[table[position // block_size], position % block_size] = new

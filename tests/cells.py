@@ -1,4 +1,6 @@
-"""Run a notebook's cell in this process, as a kernel would: its source can be read back, which Triton's decorator asks for."""
+"""Run a notebook's cell in this process, as a kernel would: its source can be read back, which Triton's decorator asks
+for.
+"""
 
 import linecache
 import zlib

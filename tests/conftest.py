@@ -8,7 +8,7 @@ except ImportError:
     is_available = bool
 
 if not is_available():
-    # Collecting the tests, or torch.compile, may import Triton: if that came first, kernels could not be interpreted here any more.
+    # Collecting the tests, or torch.compile, may import Triton: if that came first, kernels could not be interpreted.
     os.environ.setdefault("TRITON_INTERPRET", "1")
 
 

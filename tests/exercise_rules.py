@@ -1,5 +1,5 @@
-"""The rules of every exercise: right answers pass twice, stubs are not attempted, nonsense earns nothing, each wrong answer gets its
-sentence. A lesson's test makes its tests from here:
+"""The rules of every exercise: right answers pass twice, stubs are not attempted, nonsense earns nothing, each wrong
+answer gets its sentence. A lesson's test makes its tests from here:
 
     test_right, test_stubs, test_nonsense, test_wrong = exercise_tests(EXERCISES, RIGHT, WRONG)
 
@@ -42,7 +42,9 @@ def exercise_tests(exercises, right: dict, wrong: dict, stubs: dict | None = Non
     fixture = pytest.mark.usefixtures("references_are_answers")
 
     @fixture
-    @pytest.mark.parametrize(("name", "answer"), [(name, answer) for name, answers in right.items() for answer in answers])
+    @pytest.mark.parametrize(
+        ("name", "answer"), [(name, answer) for name, answers in right.items() for answer in answers]
+    )
     def passes(name, answer, capsys):
         verdicts = []
         for _ in range(2):
@@ -68,7 +70,9 @@ def exercise_tests(exercises, right: dict, wrong: dict, stubs: dict | None = Non
         assert "Traceback" not in capsys.readouterr().out
 
     @fixture
-    @pytest.mark.parametrize(("name", "answer", "words"), [(name, *pair) for name, pairs in wrong.items() for pair in pairs])
+    @pytest.mark.parametrize(
+        ("name", "answer", "words"), [(name, *pair) for name, pairs in wrong.items() for pair in pairs]
+    )
     def is_told_why(name, answer, words, capsys):
         assert check(name, answer).points < by_name[name].max_points
         said = [line for line in capsys.readouterr().out.splitlines() if "not yet" in line]

@@ -20,9 +20,17 @@ def jupyter_lab(folder: Path, home: Path):
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     places = {f"JUPYTER_{name}_DIR": str(home / name.lower()) for name in ("CONFIG", "DATA", "RUNTIME")}
-    options = ["--no-browser", "--allow-root", f"--port={port}", "--IdentityProvider.token=", f"--ServerApp.root_dir={folder}",
-               "--LabApp.expose_app_in_browser=True", "--LabApp.news_url=None", f"--LabApp.workspaces_dir={home / 'workspaces'}",
-               "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate"]
+    options = [
+        "--no-browser",
+        "--allow-root",
+        f"--port={port}",
+        "--IdentityProvider.token=",
+        f"--ServerApp.root_dir={folder}",
+        "--LabApp.expose_app_in_browser=True",
+        "--LabApp.news_url=None",
+        f"--LabApp.workspaces_dir={home / 'workspaces'}",
+        "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+    ]
     with (home / "lab.log").open("w") as log:
         command = [sys.executable, "-m", "jupyterlab", *options]
         server = subprocess.Popen(command, env=os.environ | places, stdout=log, stderr=subprocess.STDOUT)
@@ -48,7 +56,9 @@ def chromium(width: int = 1366, height: int = 900):
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        installed = shutil.which("chromium") or shutil.which("chromium-browser")  # else the one that playwright installed
+        installed = shutil.which("chromium") or shutil.which(
+            "chromium-browser"
+        )  # else the one that playwright installed
         browser = playwright.chromium.launch(executable_path=installed, args=FLAGS)
         yield browser.new_page(viewport={"width": width, "height": height})
         browser.close()

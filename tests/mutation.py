@@ -5,16 +5,18 @@ from collections.abc import Iterator
 from copy import deepcopy
 
 OPERATORS = {
-    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.FloorDiv: ast.Div, ast.Mod: ast.FloorDiv,
-    ast.Pow: ast.Mult,
-    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.In: ast.NotIn,
-    ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.And: ast.Or, ast.Or: ast.And, ast.BitOr: ast.BitAnd, ast.USub: ast.UAdd,
+    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.FloorDiv: ast.Div,
+    ast.Mod: ast.FloorDiv, ast.Pow: ast.Mult, ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt,
+    ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
+    ast.And: ast.Or, ast.Or: ast.And, ast.BitOr: ast.BitAnd, ast.USub: ast.UAdd,
 }  # fmt: skip
 NAMES = {"max": "min", "min": "max", "ceil": "floor", "all": "any", "any": "all", "maximum": "minimum"}
 
 
 def mutants(source: str) -> Iterator[tuple[str, str]]:
-    """(what was changed, the changed code) for every slip that fits somewhere between `### BEGIN SOLUTION` and `### END SOLUTION`."""
+    """(what was changed, the changed code) for every slip that fits somewhere between `### BEGIN SOLUTION` and
+    `### END SOLUTION`.
+    """
     tree, solved, inside = ast.parse(source), set(), False
     for number, line in enumerate(source.split("\n"), 1):
         inside = "### BEGIN SOLUTION" in line or inside and "### END SOLUTION" not in line
@@ -53,7 +55,9 @@ def _changes(node) -> Iterator:
             yield line, lambda n: setattr(n, "test", ast.Constant(True))
     if isinstance(node, ast.comprehension) and node.ifs:
         yield node.iter.lineno, lambda n: n.ifs.clear()
-    if isinstance(node, ast.Return) and not (node.value is None or isinstance(node.value, ast.Constant) and node.value.value is None):
+    if isinstance(node, ast.Return) and not (
+        node.value is None or isinstance(node.value, ast.Constant) and node.value.value is None
+    ):
         yield line, lambda n: setattr(n, "value", ast.Constant(None))
     for field in ("body", "orelse"):
         statements = getattr(node, field, None)

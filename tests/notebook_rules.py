@@ -1,6 +1,7 @@
 """The rules that every stored notebook keeps, as functions that list what is wrong with one."""
 
 import re
+from html import unescape
 
 from pagedkv.course.editions import IGNORE, WIDGET
 
@@ -12,7 +13,7 @@ PRIVATE = {
     "a carriage return": r"\r",
     "a colour code": r"\x1b\[",
 }
-# `interact` captures output in a widget of its own, with which nbclient sometimes waits for ever; `explore` draws into HTML.
+# `interact` captures output in a widget of its own, with which nbclient may wait for ever; `explore` draws into HTML.
 FORBIDDEN_CODE = ("sys.path", "../", "!pip", "%pip", "os.chdir", "%cd", "interact(", "Output(", "input(")
 
 
@@ -21,18 +22,30 @@ def code_cells(notebook):
 
 
 def text_of(output) -> str:
-    return output.get("text", "") + "".join(value for kind, value in sorted(output.get("data", {}).items()) if kind.startswith("text/"))
+    return output.get("text", "") + "".join(
+        value for kind, value in sorted(output.get("data", {}).items()) if kind.startswith("text/")
+    )
 
 
 def problems(notebook) -> list[str]:
     """Everything that breaks a rule, one line each."""
-    return [*_metadata(notebook), *_order(notebook), *_code(notebook), *_outputs(notebook), *_pictures(notebook), *_widgets(notebook)]
+    return [
+        *_metadata(notebook),
+        *_order(notebook),
+        *_code(notebook),
+        *_outputs(notebook),
+        *_shown_code(notebook),
+        *_pictures(notebook),
+        *_widgets(notebook),
+    ]
 
 
 def _metadata(notebook):
     if notebook.metadata.get("kernelspec", {}).get("name") != "python3":
         yield "the kernel is not python3"
-    if set(notebook.metadata) != {"kernelspec", "language_info"} or set(notebook.metadata.get("language_info", {})) != {"name"}:
+    if set(notebook.metadata) != {"kernelspec", "language_info"} or set(notebook.metadata.get("language_info", {})) != {
+        "name"
+    }:
         yield f"the metadata holds more than the kernel: {sorted(notebook.metadata)}"
     for cell in notebook.cells:
         if not set(cell.metadata) <= {"tags", "nbgrader"}:
@@ -78,10 +91,23 @@ def _outputs(notebook):
                         yield f"{name} in an output: {found[0]}"
 
 
+def _shown_code(notebook):
+    for cell in code_cells(notebook):
+        for output in cell.outputs:
+            text = text_of(output).replace("</div>", "\n")
+            for line in text.splitlines() if "font-family:monospace" in text else ():
+                line = unescape(re.sub(r"<[^>]*>", "", line))
+                if len(line) > 100:
+                    yield f"shown code of {len(line)} columns, which would wrap: {line[:60]}"
+
+
 def _pictures(notebook):
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
-            for alt in [*re.findall(r"!\[(.*?)\]\(", cell.source), *re.findall(r"<img(?![^>]*alt=\"[^\"]{20,}\").*?>", cell.source)]:
+            for alt in [
+                *re.findall(r"!\[(.*?)\]\(", cell.source),
+                *re.findall(r"<img(?![^>]*alt=\"[^\"]{20,}\").*?>", cell.source),
+            ]:
                 if len(alt) < 20 or alt.startswith("<img"):
                     yield f"a picture in the text without alt text: {alt!r}"
             continue

@@ -1,7 +1,8 @@
-"""A state machine that drives pool, tables, prefix cache, KV cache and device tables at once, and checks every slot's content.
+"""A state machine that drives pool, tables, prefix cache, KV cache and device tables at once, and checks every slot's
+content.
 
-The K/V of a token depend on all tokens before it, as in a model, so the machine stores one number for each distinct prefix: a slot
-that was reused, copied or shared wrongly holds the number of another prefix.
+The K/V of a token depend on all tokens before it, as in a model, so the machine stores one number for each distinct
+prefix: a slot that was reused, copied or shared wrongly holds the number of another prefix.
 """
 
 import importlib.util
@@ -93,7 +94,12 @@ def machine(faults=None):
             self.kv.copy_blocks(copies)
             padding = torch.tensor([-1])
             nothing = torch.full((1, 1, 1), -5.0)
-            self.kv.write(0, torch.cat([nothing, values]), -torch.cat([nothing, values]), torch.cat([padding, torch.tensor(slots).long()]))
+            self.kv.write(
+                0,
+                torch.cat([nothing, values]),
+                -torch.cat([nothing, values]),
+                torch.cat([padding, torch.tensor(slots).long()]),
+            )
             return True
 
         @rule(data=st.data(), row=st.integers(0, MAX_SEQS - 1), end=token_lists)

@@ -1,4 +1,7 @@
-"""The rules of every picture: its text stays inside and no two texts overlap. Texts are measured where they stand in the SVG."""
+"""The rules of every picture: its text stays inside and no two texts overlap.
+
+Texts are measured where they stand in the SVG.
+"""
 
 import xml.etree.ElementTree as ElementTree
 
@@ -38,7 +41,9 @@ def assert_legible(svg: str) -> None:
     """No text leaves the picture, and no two overlap."""
     root, boxes = ElementTree.fromstring(svg), text_boxes(svg)
     width, height = float(root.get("width")), float(root.get("height"))
-    assert [text for left, top, right, bottom, text in boxes if left < 0 or top < 0 or right > width or bottom > height] == []
+    assert [
+        text for left, top, right, bottom, text in boxes if left < 0 or top < 0 or right > width or bottom > height
+    ] == []
     assert overlaps(boxes) == []
 
 

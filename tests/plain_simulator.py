@@ -1,5 +1,5 @@
-"""The serving simulation done the plain way: one step at a time, one token at a time, every slot counted from what the arena or the
-pool says. Slow and short on purpose: the oracle for pagedkv.simulation.simulator."""
+"""The serving simulation done the plain way: one step at a time, one token at a time, every slot counted from what the
+arena or the pool says. Slow and short on purpose: the oracle for pagedkv.simulation.simulator."""
 
 from collections import deque
 from dataclasses import replace
@@ -12,7 +12,17 @@ from pagedkv.block_pool import BlockPool, OutOfBlocks
 from pagedkv.simulation.arena import OutOfMemory
 from pagedkv.simulation.policies import Policy
 
-FIELDS = ("token_states", "reserved", "internal", "external", "rounding", "running", "waiting", "preemptions", "copied_tokens")
+FIELDS = (
+    "token_states",
+    "reserved",
+    "internal",
+    "external",
+    "rounding",
+    "running",
+    "waiting",
+    "preemptions",
+    "copied_tokens",
+)
 
 
 class PagedWithIds(Policy):
@@ -57,7 +67,9 @@ def simulate_plainly(requests, policy, capacity, step_s=0.04):
     refused = {r.request_id for r in requests if policy.refusal(r)}
     arriving = deque(r for r in requests if r.request_id not in refused)
     waiting, running, rows, finished = deque(), [], [], {}
-    others = capacity - policy.slots if policy.block_size else capacity - policy.arena.total_free  # slots that are not the policy's
+    others = (
+        capacity - policy.slots if policy.block_size else capacity - policy.arena.total_free
+    )  # slots that are not the policy's
     for step in count():
         while arriving and ceil(round(arriving[0].arrival_s / step_s, 6)) <= step:
             waiting.append(arriving.popleft())
@@ -86,7 +98,9 @@ def simulate_plainly(requests, policy, capacity, step_s=0.04):
                 running.append(Running(waiting.popleft()))
         if not (arriving or waiting or running):
             break
-        rows.append((*account(policy, running, others), len(running), len(waiting), preempted, policy.copied_tokens - copied))
+        rows.append(
+            (*account(policy, running, others), len(running), len(waiting), preempted, policy.copied_tokens - copied)
+        )
         for run in [run for run in running if run.tokens == run.request.total_tokens]:
             policy.release(run.request)
             running.remove(run)

@@ -20,7 +20,12 @@ def test_holes_merge_and_total_free_is_not_the_largest_hole():
     assert (arena.total_free, arena.largest_hole) == (6, 3)
     with pytest.raises(OutOfMemory, match="4 slots requested, 6 free, the largest hole has 3: fragmentation") as caught:
         arena.allocate(4)
-    assert (caught.value.requested, caught.value.total_free, caught.value.largest_hole, caught.value.fragmented) == (4, 6, 3, True)
+    assert (caught.value.requested, caught.value.total_free, caught.value.largest_hole, caught.value.fragmented) == (
+        4,
+        6,
+        3,
+        True,
+    )
     arena.free(b)
     assert arena.holes() == [Extent(0, 10)]
     assert arena.allocate(10).start == 0
@@ -69,7 +74,14 @@ def test_a_capacity_that_is_no_power_of_two_splits_into_descending_powers():
         arena.allocate(5)
 
 
-BAD_SIZES = [(0, ValueError), (-1, ValueError), (1.5, TypeError), (True, TypeError), ("2", TypeError), (None, TypeError)]
+BAD_SIZES = [
+    (0, ValueError),
+    (-1, ValueError),
+    (1.5, TypeError),
+    (True, TypeError),
+    ("2", TypeError),
+    (None, TypeError),
+]
 
 
 @pytest.mark.parametrize("kind", [Arena, BuddyArena])
@@ -131,7 +143,10 @@ def plain_holes(slots):
 
 
 def plain_buddy_holes(slots, start=0, size=None):
-    """Halve until a part is all free or a single slot. A whole that is no power of two first falls into descending powers."""
+    """Halve until a part is all free or a single slot.
+
+    A whole that is no power of two first falls into descending powers.
+    """
     if size is None:
         sizes = [1 << order for order in reversed(range(len(slots).bit_length())) if len(slots) >> order & 1]
         return [hole for i, size in enumerate(sizes) for hole in plain_buddy_holes(slots, sum(sizes[:i]), size)]

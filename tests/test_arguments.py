@@ -21,7 +21,9 @@ def test_integers_of_any_kind_come_back_as_python_ints(value):
     assert number == 3 and type(number) is int
 
 
-@pytest.mark.parametrize("value", [True, np.True_, np.array(True), 3.0, np.float32(3), "3", None, [3], np.array([1, 2]), int])
+@pytest.mark.parametrize(
+    "value", [True, np.True_, np.array(True), 3.0, np.float32(3), "3", None, [3], np.array([1, 2]), int]
+)
 def test_everything_else_is_a_type_error_that_names_the_argument(value):
     with pytest.raises(TypeError, match=re.escape(f"block_size must be a whole number of at least 1, not {value!r}")):
         whole_number("block_size", value, 1)
@@ -50,19 +52,22 @@ def test_an_iterable_of_any_kind_becomes_a_list_and_its_own_errors_stay():
 
 
 @pytest.mark.parametrize("value", [None, 3, True, np.int64(3), 1.5, object()])
-@pytest.mark.parametrize(("name", "call"), [
-    ("ids", lambda value: BlockPool(4).free(value)),
-    ("owners", lambda value: BlockPool(4).check([value])),
-    ("owners", lambda value: BlockPool(4).check(0 if value is None else value)),
-    ("blocks", lambda value: BlockTable(BlockPool(4), value)),
-    ("pool", lambda value: PrefixCache(value)),
-    ("token_ids", lambda value: PrefixCache(BlockPool(4)).match(value)),
-    ("blocks", lambda value: PrefixCache(BlockPool(4)).insert([1], value)),
-    ("requests", lambda value: simulate(value, Oracle(Arena(8)), 8)),
-    ("request", lambda value: Oracle(Arena(8)).admit(value)),
-    ("request", lambda value: GrowByCopy(Arena(8), 2).admit(value)),
-    ("request", lambda value: Paged(8).admit(value)),
-])
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("ids", lambda value: BlockPool(4).free(value)),
+        ("owners", lambda value: BlockPool(4).check([value])),
+        ("owners", lambda value: BlockPool(4).check(0 if value is None else value)),
+        ("blocks", lambda value: BlockTable(BlockPool(4), value)),
+        ("pool", lambda value: PrefixCache(value)),
+        ("token_ids", lambda value: PrefixCache(BlockPool(4)).match(value)),
+        ("blocks", lambda value: PrefixCache(BlockPool(4)).insert([1], value)),
+        ("requests", lambda value: simulate(value, Oracle(Arena(8)), 8)),
+        ("request", lambda value: Oracle(Arena(8)).admit(value)),
+        ("request", lambda value: GrowByCopy(Arena(8), 2).admit(value)),
+        ("request", lambda value: Paged(8).admit(value)),
+    ],
+)
 def test_what_should_be_an_iterable_or_an_object_of_ours_is_named(name, call, value):
     with pytest.raises(TypeError, match=f"^{name} must be an? "):
         call(value)
@@ -77,7 +82,11 @@ def test_more_blocks_than_a_table_can_number_are_refused(call):
 def test_numpy_numbers_become_plain_ones():
     request = Request(np.int64(0), np.float32(0.5), np.int32(2**31 - 1), np.int32(5))
     assert request.total_tokens == 2**31 + 4
-    assert [type(value) for value in (request.request_id, request.arrival_s, request.prompt_tokens)] == [int, float, int]
+    assert [type(value) for value in (request.request_id, request.arrival_s, request.prompt_tokens)] == [
+        int,
+        float,
+        int,
+    ]
     pool = BlockPool(4)
     table = BlockTable(pool, np.array(pool.allocate(2)))
     assert [type(number) for number in (*table.blocks, *table.translate(20))] == [int] * 6

@@ -31,7 +31,10 @@ def python(code, **environment):
     """Run `code` in a fresh interpreter without a GPU and return what it printed."""
     clean = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     result = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env={**clean, "CUDA_VISIBLE_DEVICES": "", **environment}
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env={**clean, "CUDA_VISIBLE_DEVICES": "", **environment},
     )
     assert result.returncode == 0, result.stderr[-2000:]
     return result.stdout.strip()
@@ -41,20 +44,29 @@ def python(code, **environment):
 def interpreter():
     """Triton 3.6's, for one, does not run with NumPy 2.5. Lesson 1 tells a learner; here it leaves nothing to test."""
     variables = os.environ | {"TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}
-    if subprocess.run([sys.executable, "-m", "pagedkv.course.lesson_1.tiny_kernel", "cpu"], env=variables, capture_output=True).returncode:
+    if subprocess.run(
+        [sys.executable, "-m", "pagedkv.course.lesson_1.tiny_kernel", "cpu"], env=variables, capture_output=True
+    ).returncode:
         pytest.skip("Triton's interpreter does not work with this NumPy")
 
 
 def test_auto_is_torch_on_a_cpu_and_imports_no_triton():
     assert dispatch.pick_backend("auto", torch.ones(1), torch.ones(1)) is torch_backend
     assert python(
-        CALL + "import sys; print(call('auto').mean().item(), 'triton' in sys.modules, 'pagedkv.attention.triton' in sys.modules)"
+        CALL
+        + "import sys; names = ('triton', 'pagedkv.attention.triton'); "
+        + "print(call('auto').mean().item(), *(name in sys.modules for name in names))"
     ) == ("1.0 False False")
 
 
 @needs_triton
 def test_the_interpreter_may_be_chosen_after_pagedkv_was_imported(interpreter):
-    assert python("import pagedkv, os\nos.environ['TRITON_INTERPRET'] = '1'\n" + CALL + "print(call('triton').mean().item())") == "1.0"
+    assert (
+        python(
+            "import pagedkv, os\nos.environ['TRITON_INTERPRET'] = '1'\n" + CALL + "print(call('triton').mean().item())"
+        )
+        == "1.0"
+    )
     assert python(CALL + "print(call('triton').mean().item())") == "1.0"
 
 
@@ -69,12 +81,17 @@ except (ImportError, RuntimeError) as error:
 )
 
 
-INTERPRETER_ONLY = "backend 'triton' runs on CPU tensors only in Triton's interpreter: set TRITON_INTERPRET=1 before Triton is imported"
+INTERPRETER_ONLY = (
+    "backend 'triton' runs on CPU tensors only in Triton's interpreter: set TRITON_INTERPRET=1 before Triton is "
+    "imported"
+)
 
 
 @needs_triton
 @pytest.mark.parametrize(
-    "before", ["", "import pagedkv.attention.triton, os; os.environ['TRITON_INTERPRET'] = '1'"], ids=["never", "too late"]
+    "before",
+    ["", "import pagedkv.attention.triton, os; os.environ['TRITON_INTERPRET'] = '1'"],
+    ids=["never", "too late"],
 )
 def test_compiled_kernels_refuse_cpu_tensors_in_one_line(before):
     assert python(before + REFUSED, TRITON_INTERPRET="0") == INTERPRETER_ONLY
@@ -85,13 +102,17 @@ def test_compiled_kernels_refuse_cpu_tensors_in_one_line(before):
 def test_a_triton_that_was_imported_to_compile_cannot_interpret(after, interpreter):
     """Its own functions, such as tl.zeros, are decorated when it is imported."""
     assert python(f"import triton.language\n{after}\n" + REFUSED) == INTERPRETER_ONLY
-    assert python("import triton.language\n" + CALL + "print(call('triton').mean().item())", TRITON_INTERPRET="1") == "1.0"
+    assert (
+        python("import triton.language\n" + CALL + "print(call('triton').mean().item())", TRITON_INTERPRET="1") == "1.0"
+    )
 
 
 def test_everything_but_the_kernels_works_without_triton():
     without = "import sys; sys.modules['triton'] = None\n"
     assert python(without + CALL + "print(call('auto').mean().item(), call('torch').mean().item())") == "1.0 1.0"
-    assert python(without + REFUSED).startswith("backend 'triton' needs Triton, which is not installed here (pip install triton")
+    assert python(without + REFUSED).startswith(
+        "backend 'triton' needs Triton, which is not installed here (pip install triton"
+    )
 
 
 def test_float64_is_for_torch_only():
@@ -110,7 +131,8 @@ cache = big.as_strided((3, 1, 1, 64), (2**30, 64, 64, 1))
 new = torch.full((1, 1, 64), 3.0, dtype=torch.float16)
 write_kv(new, new, cache, cache, torch.tensor([2]), backend="torch")
 tables, lens = torch.tensor([[2]], dtype=torch.int32), torch.tensor([1], dtype=torch.int32)
-print(big[2**31].item(), paged_attention(torch.ones_like(new), cache, cache, tables, lens, backend="torch").mean().item())
+out = paged_attention(torch.ones_like(new), cache, cache, tables, lens, backend="torch")
+print(big[2**31].item(), out.mean().item())
 """)
         == "3.0 3.0"
     )
@@ -130,7 +152,9 @@ def test_paged_attention_is_a_sound_operator(return_lse):
 def test_write_kv_is_a_sound_operator():
     cache = torch.zeros(3, 4, 2, 16)
     new = torch.ones(2, 2, 16)
-    torch.library.opcheck(torch.ops.pagedkv.write_kv, (new, new, cache, cache.clone(), torch.tensor([3, -1]), None, None, "torch"))
+    torch.library.opcheck(
+        torch.ops.pagedkv.write_kv, (new, new, cache, cache.clone(), torch.tensor([3, -1]), None, None, "torch")
+    )
 
 
 def test_a_decode_step_compiles_into_one_graph():
@@ -144,11 +168,22 @@ def test_a_decode_step_compiles_into_one_graph():
         results = []
         for function in (step, compiled):
             batch = random_batch(lengths, dtype=torch.float32, poison=0.0)
-            slots = [table[(n - 1) // 16] * 16 + (n - 1) % 16 for table, n in zip(batch.block_tables.tolist(), lengths, strict=True)]
+            slots = [
+                table[(n - 1) // 16] * 16 + (n - 1) % 16
+                for table, n in zip(batch.block_tables.tolist(), lengths, strict=True)
+            ]
             k, v = (torch.stack([x[-1] for x in part]) for part in (batch.keys, batch.values))
             out = torch.zeros_like(batch.q)
             result, lse, same = function(
-                batch.q, k, v, batch.k_cache, batch.v_cache, batch.block_tables, batch.seq_lens, torch.tensor(slots), out
+                batch.q,
+                k,
+                v,
+                batch.k_cache,
+                batch.v_cache,
+                batch.block_tables,
+                batch.seq_lens,
+                torch.tensor(slots),
+                out,
             )
             assert torch.equal(same, out)
             results.append((result, lse, out, batch.k_cache, batch.v_cache))

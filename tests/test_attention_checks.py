@@ -12,9 +12,12 @@ from pagedkv.attention.paged import paged_attention, write_kv  # noqa: E402
 def good():
     """Two sequences of 5 and 3 tokens, blocks of 4, 4 query heads on 2 KV heads."""
     return dict(
-        q=torch.ones(2, 4, 16), k_cache=torch.ones(3, 4, 2, 16), v_cache=torch.ones(3, 4, 2, 16),
-        block_tables=torch.tensor([[0, 1], [2, -1]], dtype=torch.int32), seq_lens=torch.tensor([5, 3], dtype=torch.int32),
-    )  # fmt: skip
+        q=torch.ones(2, 4, 16),
+        k_cache=torch.ones(3, 4, 2, 16),
+        v_cache=torch.ones(3, 4, 2, 16),
+        block_tables=torch.tensor([[0, 1], [2, -1]], dtype=torch.int32),
+        seq_lens=torch.tensor([5, 3], dtype=torch.int32),
+    )
 
 
 def ints(*values):
@@ -24,30 +27,82 @@ def ints(*values):
 BAD = [
     (dict(q=None), TypeError, "q must be a tensor [num_tokens, num_q_heads, head_dim], not NoneType"),
     (dict(q=torch.ones(2, 64)), ValueError, "q must be [num_tokens, num_q_heads, head_dim], not of shape [2, 64]"),
-    (dict(q=torch.ones(2, 4, 16, dtype=torch.int32)), TypeError, "q must be of float16 or bfloat16 or float32 or float64, not int32"),
+    (
+        dict(q=torch.ones(2, 4, 16, dtype=torch.int32)),
+        TypeError,
+        "q must be of float16 or bfloat16 or float32 or float64, not int32",
+    ),
     (dict(q=torch.ones(2, 4, 16).half()), TypeError, "k_cache must be of float16 or float8_e4m3fn, not float32"),
     (dict(q=torch.ones(2, 4, 24)), ValueError, "q must have the caches' head_dim of 16, not 24"),
     (dict(q=torch.ones(2, 5, 16)), ValueError, "q must have a multiple of the 2 KV heads as num_q_heads, not 5"),
     (dict(q=torch.ones(2, 0, 16)), ValueError, "num_q_heads, not 0"),
-    (dict(q=torch.ones(3, 4, 16)), ValueError, "q must have one token for each of the 2 sequences, not 3; give query_start_loc"),
-    (dict(k_cache=torch.ones(3, 8, 16)), ValueError, "k_cache must be [num_blocks, block_size, num_kv_heads, head_dim], not of shape"),
+    (
+        dict(q=torch.ones(3, 4, 16)),
+        ValueError,
+        "q must have one token for each of the 2 sequences, not 3; give query_start_loc",
+    ),
+    (
+        dict(k_cache=torch.ones(3, 8, 16)),
+        ValueError,
+        "k_cache must be [num_blocks, block_size, num_kv_heads, head_dim], not of shape",
+    ),
     (dict(v_cache=torch.ones(3, 4, 2, 16).double()), TypeError, "v_cache must be of float32, not float64"),
-    (dict(v_cache=torch.ones(2, 4, 2, 16)), ValueError, "v_cache must have k_cache's shape [3, 4, 2, 16], not [2, 4, 2, 16]"),
-    (dict(k_cache=torch.ones(3, 4, 0, 16), v_cache=torch.ones(3, 4, 0, 16)), ValueError, "k_cache must have at least one KV head"),
-    (dict(k_cache=torch.ones(3, 4, 2, 20), v_cache=torch.ones(3, 4, 2, 20)), ValueError, "multiple of 8 from 16 to 256, not 20"),
-    (dict(k_cache=torch.ones(3, 4, 2, 264), v_cache=torch.ones(3, 4, 2, 264)), ValueError, "multiple of 8 from 16 to 256, not 264"),
+    (
+        dict(v_cache=torch.ones(2, 4, 2, 16)),
+        ValueError,
+        "v_cache must have k_cache's shape [3, 4, 2, 16], not [2, 4, 2, 16]",
+    ),
+    (
+        dict(k_cache=torch.ones(3, 4, 0, 16), v_cache=torch.ones(3, 4, 0, 16)),
+        ValueError,
+        "k_cache must have at least one KV head",
+    ),
+    (
+        dict(k_cache=torch.ones(3, 4, 2, 20), v_cache=torch.ones(3, 4, 2, 20)),
+        ValueError,
+        "multiple of 8 from 16 to 256, not 20",
+    ),
+    (
+        dict(k_cache=torch.ones(3, 4, 2, 264), v_cache=torch.ones(3, 4, 2, 264)),
+        ValueError,
+        "multiple of 8 from 16 to 256, not 264",
+    ),
     (dict(block_tables=[[0, 1], [2, 0]]), TypeError, "block_tables must be a tensor [num_seqs, max_blocks], not list"),
     (dict(block_tables=ints(0, 1)), ValueError, "block_tables must be [num_seqs, max_blocks], not of shape [2]"),
-    (dict(block_tables=ints(0, 1).view(1, 2)), ValueError, "block_tables must have a row for each of the 2 sequences of seq_lens, not 1"),
-    (dict(block_tables=ints(0, 2, 1, -1).view(2, 2).t()), ValueError, "block_tables must have stride 1 along a row, not 2"),
-    (dict(block_tables=ints(0, 1).view(2, 1)), ValueError, "block_tables has room for 4 tokens (1 blocks of 4), not for 5"),
-    (dict(block_tables=ints(0, 1, -1, 0).view(2, 2)), ValueError, "block_tables[1, 0] must be a block from 0 to 2, not -1"),
-    (dict(block_tables=ints(0, 3, 1, 0).view(2, 2)), ValueError, "block_tables[0, 1] must be a block from 0 to 2, not 3"),
+    (
+        dict(block_tables=ints(0, 1).view(1, 2)),
+        ValueError,
+        "block_tables must have a row for each of the 2 sequences of seq_lens, not 1",
+    ),
+    (
+        dict(block_tables=ints(0, 2, 1, -1).view(2, 2).t()),
+        ValueError,
+        "block_tables must have stride 1 along a row, not 2",
+    ),
+    (
+        dict(block_tables=ints(0, 1).view(2, 1)),
+        ValueError,
+        "block_tables has room for 4 tokens (1 blocks of 4), not for 5",
+    ),
+    (
+        dict(block_tables=ints(0, 1, -1, 0).view(2, 2)),
+        ValueError,
+        "block_tables[1, 0] must be a block from 0 to 2, not -1",
+    ),
+    (
+        dict(block_tables=ints(0, 3, 1, 0).view(2, 2)),
+        ValueError,
+        "block_tables[0, 1] must be a block from 0 to 2, not 3",
+    ),
     (dict(seq_lens=ints(5, -3)), ValueError, "seq_lens must be at least 0, not -3"),
     (dict(seq_lens=ints(5, 0, 3)[::2]), ValueError, "seq_lens must be contiguous, not have stride 2"),
     (dict(seq_lens=ints(5, 3).float()), TypeError, "seq_lens must be of int32, not float32"),
     (dict(query_start_loc=ints(0, 2)), ValueError, "query_start_loc must have num_seqs + 1 = 3 entries, not 2"),
-    (dict(query_start_loc=ints(0, 1, 3)), ValueError, "query_start_loc must rise from 0 to q's 2 tokens, not be [0, 1, 3]"),
+    (
+        dict(query_start_loc=ints(0, 1, 3)),
+        ValueError,
+        "query_start_loc must rise from 0 to q's 2 tokens, not be [0, 1, 3]",
+    ),
     (dict(query_start_loc=ints(1, 1, 2)), ValueError, "query_start_loc must rise from 0"),
     (dict(query_start_loc=ints(0, 3, 2)), ValueError, "query_start_loc must rise from 0"),
     (dict(query_start_loc=[0, 1, 2]), TypeError, "query_start_loc must be a tensor"),
@@ -61,12 +116,20 @@ BAD = [
     (dict(softcap=-(10**400)), ValueError, "softcap must be a finite number above 0, not -1000000"),
     (dict(scale="1"), TypeError, "scale must be a finite number, not '1'"),
     (dict(k_scale=2.0), ValueError, "k_scale is for caches of float8_e4m3fn, not of float32; leave it out"),
-    (dict(out=torch.ones(1, 4, 16).expand(2, 4, 16)), ValueError, "out must have a place for each number, not strides [0, 16, 1]"),
+    (
+        dict(out=torch.ones(1, 4, 16).expand(2, 4, 16)),
+        ValueError,
+        "out must have a place for each number, not strides [0, 16, 1]",
+    ),
     (dict(out=torch.ones(2, 4, 24)), ValueError, "out must have q's shape [2, 4, 16], not [2, 4, 24]"),
     (dict(out=torch.ones(2, 4, 16).half()), TypeError, "out must be of float32, not float16"),
     (dict(backend="cuda"), ValueError, "backend must be one of 'auto', 'torch', 'triton', not 'cuda'"),
-    (dict(seq_lens=ints(5, 3).to("meta")), ValueError, "seq_lens must be on the same device as the other tensors, cpu, not on meta"),
-]  # fmt: skip
+    (
+        dict(seq_lens=ints(5, 3).to("meta")),
+        ValueError,
+        "seq_lens must be on the same device as the other tensors, cpu, not on meta",
+    ),
+]
 
 
 @pytest.mark.parametrize("change, error, message", BAD, ids=[message[:60] for _, _, message in BAD])
@@ -83,9 +146,12 @@ def test_the_good_call_passes():
 
 def good_write():
     return dict(
-        k=torch.ones(2, 2, 16), v=torch.ones(2, 2, 16), k_cache=torch.zeros(3, 4, 2, 16), v_cache=torch.zeros(3, 4, 2, 16),
+        k=torch.ones(2, 2, 16),
+        v=torch.ones(2, 2, 16),
+        k_cache=torch.zeros(3, 4, 2, 16),
+        v_cache=torch.zeros(3, 4, 2, 16),
         slot_mapping=torch.tensor([0, 11]),
-    )  # fmt: skip
+    )
 
 
 BAD_WRITES = [
@@ -93,14 +159,30 @@ BAD_WRITES = [
     (dict(v=torch.ones(2, 2, 16).half()), TypeError, "v must be of float32, not float16"),
     (dict(v=torch.ones(1, 2, 16)), ValueError, "v must have k's 2 tokens, not 1"),
     (dict(k=torch.ones(2, 4, 16)), ValueError, "heads and head_dim [2, 16], not [4, 16]"),
-    (dict(k=torch.ones(2, 2, 16).half(), v=torch.ones(2, 2, 16).half()), TypeError, "k_cache must be of float16 or float8_e4m3fn"),
-    (dict(slot_mapping=torch.tensor([0])), ValueError, "slot_mapping must have one slot for each of the 2 tokens, not 1"),
-    (dict(slot_mapping=torch.tensor([0, 12])), ValueError, "slot_mapping[1] must be a slot from 0 to 11, or -1 for padding, not 12"),
-    (dict(slot_mapping=torch.tensor([-2, 0])), ValueError, "slot_mapping[0] must be a slot from 0 to 11, or -1 for padding, not -2"),
+    (
+        dict(k=torch.ones(2, 2, 16).half(), v=torch.ones(2, 2, 16).half()),
+        TypeError,
+        "k_cache must be of float16 or float8_e4m3fn",
+    ),
+    (
+        dict(slot_mapping=torch.tensor([0])),
+        ValueError,
+        "slot_mapping must have one slot for each of the 2 tokens, not 1",
+    ),
+    (
+        dict(slot_mapping=torch.tensor([0, 12])),
+        ValueError,
+        "slot_mapping[1] must be a slot from 0 to 11, or -1 for padding, not 12",
+    ),
+    (
+        dict(slot_mapping=torch.tensor([-2, 0])),
+        ValueError,
+        "slot_mapping[0] must be a slot from 0 to 11, or -1 for padding, not -2",
+    ),
     (dict(slot_mapping=torch.tensor([0, 5, 1])[::2]), ValueError, "slot_mapping must be contiguous"),
     (dict(v_scale=1.0), ValueError, "v_scale is for caches of float8_e4m3fn"),
     (dict(backend=None), ValueError, "backend must be one of"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("change, error, message", BAD_WRITES, ids=[message[:60] for _, _, message in BAD_WRITES])

@@ -1,4 +1,6 @@
-"""The torch backend's work, counted: the rows of the cache that it copies, the operators that it calls, the memory that it takes."""
+"""The torch backend's work, counted: the rows of the cache that it copies, the operators that it calls, the memory that
+it takes.
+"""
 
 import subprocess
 import sys
@@ -42,7 +44,9 @@ def counted(lengths, head_dim=64, block_size=16):
 def test_a_decode_copies_each_key_and_value_once_and_little_more(lengths):
     needed = 2 * sum(lengths) * 2 * 64 * 4  # K and V, two heads of 64 in float32
     gathered = counted(lengths).gathered
-    assert needed <= gathered <= needed + 2 * len(lengths) * 256 * 2 * 64 * 4  # less than a chunk of 256 tokens beside each sequence
+    assert (
+        needed <= gathered <= needed + 2 * len(lengths) * 256 * 2 * 64 * 4
+    )  # less than a chunk of 256 tokens beside each sequence
 
 
 def test_the_operators_of_a_decode_do_not_grow_with_the_batch():

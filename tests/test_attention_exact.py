@@ -1,4 +1,6 @@
-"""Paged attention equals standard attention in float64 to 1e-12, whatever the shapes, the pool's order and the rubbish around it."""
+"""Paged attention equals standard attention in float64 to 1e-12, whatever the shapes, the pool's order and the rubbish
+around it.
+"""
 
 import pytest
 from hypothesis import given, settings
@@ -18,7 +20,9 @@ HEADS = [(1, 1), (8, 8), (8, 2), (6, 2), (71, 1)]
 
 
 def check(batch, **options):
-    """Compare the torch backend with the definition, and, where the options allow, the block loop and standard attention too."""
+    """Compare the torch backend with the definition, and, where the options allow, the block loop and standard
+    attention too.
+    """
     expected, expected_lse = batch.expected(**options)
     out, lse = batch.run(paged_attention, backend="torch", return_lse=True, **options)
     torch.testing.assert_close(out, expected, rtol=0, atol=1e-12)
@@ -49,11 +53,23 @@ def test_any_batch(data):
     block_size, heads = draw(st.sampled_from([1, 2, 4, 16, 64])), draw(st.sampled_from(HEADS))
     lengths = draw(st.lists(st.integers(0, 3 * block_size + 40), min_size=1, max_size=4))
     num_queries = draw(st.none() | st.lists(st.integers(0, 80), min_size=len(lengths), max_size=len(lengths)))
-    options = draw(st.fixed_dictionaries({}, optional=dict(scale=st.floats(-2, 2), window=st.integers(1, 60), softcap=st.floats(0.1, 30))))
+    options = draw(
+        st.fixed_dictionaries(
+            {}, optional=dict(scale=st.floats(-2, 2), window=st.integers(1, 60), softcap=st.floats(0.1, 30))
+        )
+    )
     head_dim, poison = draw(st.sampled_from([16, 24, 80])), draw(st.sampled_from([torch.nan, torch.inf, -torch.inf]))
     seed = draw(st.integers(0, 1000))
     check(
-        random_batch(lengths, num_queries=num_queries, block_size=block_size, heads=heads, head_dim=head_dim, poison=poison, seed=seed),
+        random_batch(
+            lengths,
+            num_queries=num_queries,
+            block_size=block_size,
+            heads=heads,
+            head_dim=head_dim,
+            poison=poison,
+            seed=seed,
+        ),
         **options,
     )
 
@@ -75,7 +91,9 @@ def test_the_error_is_at_most_twice_that_of_contiguous_attention(dtype, num_quer
     for q, k, v in zip(batch.q.split(num_queries or [1, 1, 1]), batch.keys, batch.values, strict=True):
         visible = torch.ones(len(q), len(k), dtype=torch.bool).tril(len(k) - len(q))
         heads_first = (x.transpose(0, 1)[None] for x in (q, k, v))
-        contiguous.append(scaled_dot_product_attention(*heads_first, attn_mask=visible, enable_gqa=True)[0].transpose(0, 1))
+        contiguous.append(
+            scaled_dot_product_attention(*heads_first, attn_mask=visible, enable_gqa=True)[0].transpose(0, 1)
+        )
     error, peer = ((x - expected).norm() / expected.norm() for x in (out, torch.cat(contiguous)))
     assert out.dtype == dtype
     assert 0 < error < 2 * peer + torch.finfo(dtype).eps
@@ -84,12 +102,16 @@ def test_the_error_is_at_most_twice_that_of_contiguous_attention(dtype, num_quer
 @pytest.mark.parametrize("window", [None, 5])
 @pytest.mark.parametrize("lengths", [[40, 0, 1, 600, 256], [0, 1]], ids=str)
 def test_an_upper_bound_does_for_the_lengths(lengths, window):
-    """What decode does on a GPU, where the host does not look at the lengths: every sequence gets items enough for the longest."""
+    """What decode does on a GPU, where the host does not look at the lengths: every sequence gets items enough for the
+    longest.
+    """
     batch = random_batch(lengths)
     row, out, lse = torch.arange(len(lengths)), torch.empty_like(batch.q), torch.empty(batch.q.shape[:2])
     tiles = torch_backend.Tiles(row, row, batch.seq_lens.long() - 1, torch.ones_like(row), 1)
     options = Options(scale=0.5, window=window)
-    torch_backend.attend(tiles, window or 1000, batch.q, batch.k_cache, batch.v_cache, batch.block_tables, options, out, lse)
+    torch_backend.attend(
+        tiles, window or 1000, batch.q, batch.k_cache, batch.v_cache, batch.block_tables, options, out, lse
+    )
     expected, expected_lse = batch.expected(scale=0.5, window=window)
     torch.testing.assert_close(out, expected, rtol=0, atol=1e-12)
     torch.testing.assert_close(lse, expected_lse.float())
@@ -97,8 +119,13 @@ def test_an_upper_bound_does_for_the_lengths(lengths, window):
 
 def test_addresses_alone_change_no_bit():
     results = []
-    for seed in range(4):  # the pool's order is drawn first, so these are different pools; K, V and q are then made the same
-        batch, first = random_batch([300, 40, 7], seed=seed, dtype=torch.float32), random_batch([300, 40, 7], seed=0, dtype=torch.float32)
+    for seed in range(
+        4
+    ):  # the pool's order is drawn first, so these are different pools; K, V and q are then made the same
+        batch, first = (
+            random_batch([300, 40, 7], seed=seed, dtype=torch.float32),
+            random_batch([300, 40, 7], seed=0, dtype=torch.float32),
+        )
         for row, table in enumerate(batch.block_tables.long()):
             position = torch.arange(len(first.keys[row]))
             for cache, new in ((batch.k_cache, first.keys[row]), (batch.v_cache, first.values[row])):
@@ -110,5 +137,9 @@ def test_addresses_alone_change_no_bit():
 
 def test_standard_attention_without_a_mask():
     batch = random_batch([9], num_queries=[4])
-    expected, _ = reference(batch.q[:1], batch.keys[0], batch.values[0])  # its one query is the last token: it sees everything
-    torch.testing.assert_close(attention(batch.q, batch.keys[0], batch.values[0], causal=False)[:1], expected, rtol=0, atol=1e-12)
+    expected, _ = reference(
+        batch.q[:1], batch.keys[0], batch.values[0]
+    )  # its one query is the last token: it sees everything
+    torch.testing.assert_close(
+        attention(batch.q, batch.keys[0], batch.values[0], causal=False)[:1], expected, rtol=0, atol=1e-12
+    )

@@ -17,7 +17,10 @@ def blocks(sizes, seed=0, spread=3.0):
     """Scores [2, 3, n] and values [2, n, 8] for each n, in float64."""
     g = torch.Generator().manual_seed(seed)
     return [
-        (spread * torch.randn(*SHAPE, n, generator=g, dtype=torch.float64), torch.randn(2, n, 8, generator=g, dtype=torch.float64))
+        (
+            spread * torch.randn(*SHAPE, n, generator=g, dtype=torch.float64),
+            torch.randn(2, n, 8, generator=g, dtype=torch.float64),
+        )
         for n in sizes
     ]
 
@@ -71,7 +74,9 @@ def test_rows_may_begin_with_masked_blocks_or_see_nothing():
     half = scores.clone()
     half[:, 1] = -math.inf
     state = SoftmaxState().update(half, values)
-    assert (state.output()[:, 1] == 0).all() and (state.lse()[:, 1] == -math.inf).all() and state.output().isfinite().all()
+    assert (
+        (state.output()[:, 1] == 0).all() and (state.lse()[:, 1] == -math.inf).all() and state.output().isfinite().all()
+    )
 
 
 def test_a_new_state_has_seen_nothing():
@@ -97,7 +102,10 @@ def test_any_order_and_any_tree_of_merges_gives_the_same(seed):
 
 def test_merging_commutes_to_the_bit():
     a, b = blocks([5, 3])
-    one, two = SoftmaxState().update(*a).merge(SoftmaxState().update(*b)), SoftmaxState().update(*b).merge(SoftmaxState().update(*a))
+    one, two = (
+        SoftmaxState().update(*a).merge(SoftmaxState().update(*b)),
+        SoftmaxState().update(*b).merge(SoftmaxState().update(*a)),
+    )
     assert torch.equal(one.l, two.l) and torch.equal(one.o, two.o)
 
 

@@ -1,4 +1,4 @@
-"""The benchmark on small shapes: it must count bytes rightly, refuse to time a wrong output, and record what it ran on."""
+"""The benchmark on small shapes: it must count bytes rightly, refuse to time a wrong output, record what it ran on."""
 
 import json
 from dataclasses import replace
@@ -76,7 +76,11 @@ def test_the_reference_is_standard_attention_in_float64(queries):
 def test_an_error_that_is_not_finite_is_infinite():
     right = torch.ones(3, dtype=torch.float64)
     assert error(right, right) == 0 and error(right.float() * 1.5, right) == pytest.approx(0.5)
-    assert error(torch.tensor([1.0, float("nan"), 1.0]), right) == error(torch.tensor([1.0, float("inf"), 1.0]), right) == float("inf")
+    assert (
+        error(torch.tensor([1.0, float("nan"), 1.0]), right)
+        == error(torch.tensor([1.0, float("inf"), 1.0]), right)
+        == float("inf")
+    )
 
 
 def test_wrong_unsupported_and_broken_implementations_are_not_timed():
@@ -93,7 +97,13 @@ def test_wrong_unsupported_and_broken_implementations_are_not_timed():
     def poisoned(data):
         return lambda i: torch.full_like(data.q[i], float("nan"))
 
-    everyone = {"pagedkv": ours("torch"), "unsupported": unsupported, "broken": broken, "off by one": off_by_one, "nan": poisoned}
+    everyone = {
+        "pagedkv": ours("torch"),
+        "unsupported": unsupported,
+        "broken": broken,
+        "off by one": off_by_one,
+        "nan": poisoned,
+    }
     record = measure_case(SMALL, everyone, CPU, 1)
     assert set(record["results"]) == {"pagedkv"} and record["results"]["pagedkv"]["error"] < 1e-5
     assert record["left_out"]["unsupported"] == "not today"
@@ -104,9 +114,13 @@ def test_wrong_unsupported_and_broken_implementations_are_not_timed():
 def test_every_kind_of_case_runs_on_a_cpu():
     for name in ("f", "g", "j1", "k", "d8", "p", "w64"):
         case = shrunk(GRID[name], tokens=40, batch=3)
-        record = measure_case(case, {"pagedkv": ours("torch"), "SDPA, contiguous": sdpa, "index_copy_": index_put}, CPU, 1)
+        record = measure_case(
+            case, {"pagedkv": ours("torch"), "SDPA, contiguous": sdpa, "index_copy_": index_put}, CPU, 1
+        )
         peer = "index_copy_" if name == "w64" else "SDPA, contiguous"
-        assert set(record["results"]) == {"pagedkv"} | ({peer} if case.equal_lengths and name != "d8" else set()), record["left_out"]
+        assert set(record["results"]) == {"pagedkv"} | ({peer} if case.equal_lengths and name != "d8" else set()), (
+            record["left_out"]
+        )
 
 
 def test_a_write_to_the_wrong_slot_is_caught_and_undone():
@@ -142,13 +156,19 @@ def test_a_timing_walks_over_the_copies_and_reports_its_spread():
 
 def test_the_mean_takes_the_peers_better_variant_and_each_case_once():
     records = [
-        {"case": "a", "kind": "decode", "results": {"pagedkv": {"us": 10.0}, "FlashInfer, x": {"us": 20.0}, "FlashInfer, y": {"us": 90.0}}},
+        {
+            "case": "a",
+            "kind": "decode",
+            "results": {"pagedkv": {"us": 10.0}, "FlashInfer, x": {"us": 20.0}, "FlashInfer, y": {"us": 90.0}},
+        },
         {"case": "b", "kind": "decode", "results": {"pagedkv": {"us": 10.0}, "FlashInfer, x": {"us": 5.0}}},
         {"case": "j1", "kind": "decode", "results": {"pagedkv": {"us": 10.0}, "FlashInfer, x": {"us": 500.0}}},
         {"case": "c", "kind": "decode", "results": {"pagedkv": {"us": 10.0}}},
     ]
     assert report.mean_ratio(records, "FlashInfer") == pytest.approx(1.0)
-    assert report.ratios(records, "FlashInfer") == {"a": 2.0, "b": 0.5} and list(report.ratios(records, "FlashInfer", ["j1"])) == ["j1"]
+    assert report.ratios(records, "FlashInfer") == {"a": 2.0, "b": 0.5} and list(
+        report.ratios(records, "FlashInfer", ["j1"])
+    ) == ["j1"]
     assert report.mean_ratio(records, "nobody") is None
 
 

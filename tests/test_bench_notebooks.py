@@ -11,7 +11,9 @@ pytest.importorskip("torch")
 
 
 def stored(path, code: str, output: str):
-    cell = nbformat.v4.new_code_cell(code, execution_count=1, outputs=[nbformat.v4.new_output("stream", name="stdout", text=output)])
+    cell = nbformat.v4.new_code_cell(
+        code, execution_count=1, outputs=[nbformat.v4.new_output("stream", name="stdout", text=output)]
+    )
     metadata = {"kernelspec": {"name": "python3", "display_name": "Python 3"}}
     nbformat.write(nbformat.v4.new_notebook(cells=[cell], metadata=metadata), path)
 
@@ -21,7 +23,9 @@ def test_the_record_tells_a_notebook_that_differs_from_one_that_does_not(tmp_pat
     stored(tmp_path / "notebooks/right.ipynb", "print(6 * 7)", "42\n")
     stored(tmp_path / "notebooks/solutions/wrong.ipynb", "print(6 * 7)", "41\n")
     options = ["--root", str(tmp_path), "--jobs", "2", "--out", str(tmp_path / "record.json")]
-    differing = subprocess.run([sys.executable, "-m", "pagedkv.bench.notebooks", *options], capture_output=True).returncode
+    differing = subprocess.run(
+        [sys.executable, "-m", "pagedkv.bench.notebooks", *options], capture_output=True
+    ).returncode
     record = json.loads((tmp_path / "record.json").read_text())
     assert differing == 1
     verdicts = {row["notebook"]: (row["as_stored"], row["gpu_bytes"]) for row in record["notebooks"]}

@@ -82,7 +82,9 @@ def test_double_free_changes_nothing():
     assert sorted(pool.allocate(4)) == [0, 1, 2, 3]
 
 
-@pytest.mark.parametrize(("bad", "error"), [(-1, ValueError), (1.5, TypeError), (True, TypeError), ("2", TypeError), (None, TypeError)])
+@pytest.mark.parametrize(
+    ("bad", "error"), [(-1, ValueError), (1.5, TypeError), (True, TypeError), ("2", TypeError), (None, TypeError)]
+)
 def test_allocate_wants_a_whole_number(bad, error):
     pool = BlockPool(4)
     with pytest.raises(error, match="n must be a whole number"):

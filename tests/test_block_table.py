@@ -100,7 +100,9 @@ def test_the_four_steps_of_an_address():
     assert len(grown(BlockPool(128), 2048).blocks) == 128
 
 
-@pytest.mark.parametrize(("bad", "error"), [(50, ValueError), (-1, ValueError), (1.0, TypeError), (True, TypeError), ("3", TypeError)])
+@pytest.mark.parametrize(
+    ("bad", "error"), [(50, ValueError), (-1, ValueError), (1.0, TypeError), (True, TypeError), ("3", TypeError)]
+)
 def test_positions_out_of_the_sequence_are_refused(bad, error):
     with pytest.raises(error, match="position"):
         fifty_tokens_in_12_7_42_3().translate(bad)

@@ -46,7 +46,10 @@ def test_only_the_tables_named_are_there_and_the_address_stays(device):
     a.free()
     assert rows(mirror.update({2: b})) == [[-1] * 4, [-1] * 4, [3, -1, -1, -1]]
     c = grown(pool, 1)
-    assert rows(mirror.update({0: c, 1: b}))[:2] == [c.blocks + [-1] * 3, [3, -1, -1, -1]]  # a shorter table in a's row, b moved
+    assert rows(mirror.update({0: c, 1: b}))[:2] == [
+        c.blocks + [-1] * 3,
+        [3, -1, -1, -1],
+    ]  # a shorter table in a's row, b moved
     assert rows(mirror.update({})) == [[-1] * 4] * 3
     assert mirror.update({1: b}).data_ptr() == address
 
@@ -103,7 +106,9 @@ def test_only_what_changed_travels(monkeypatch):
 
     sent = []
     send = device_tables._Staging.send
-    monkeypatch.setattr(device_tables._Staging, "send", lambda self, numbers: (sent.append(len(numbers) // 3), send(self, numbers))[1])
+    monkeypatch.setattr(
+        device_tables._Staging, "send", lambda self, numbers: (sent.append(len(numbers) // 3), send(self, numbers))[1]
+    )
     pool, mirror = BlockPool(64, 4), DeviceBlockTables(4, 16)
     tables = {row: grown(pool, 30 + row) for row in range(4)}  # the next token of rows 2 only begins a block
     mirror.update(tables)

@@ -1,4 +1,6 @@
-"""The drawing base: colours that everyone can tell apart, two renderings of one list of shapes, files that do not change."""
+"""The drawing base: colours that everyone can tell apart, two renderings of one list of shapes, files that do not
+change.
+"""
 
 import xml.etree.ElementTree as ElementTree
 
@@ -24,7 +26,11 @@ def lab(colour, sight="normal"):
     srgb = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255
     linear = np.where(srgb <= 0.04045, srgb / 12.92, ((srgb + 0.055) / 1.055) ** 2.4)
     seen = np.clip(np.array(SIGHT[sight]) @ linear, 0, 1)
-    xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]) @ seen / [0.9505, 1, 1.089]
+    xyz = (
+        np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
+        @ seen
+        / [0.9505, 1, 1.089]
+    )
     x, y, z = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116)
     return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
 
@@ -86,7 +92,9 @@ def test_svg_depends_on_the_shapes_alone():
 def test_hatching_belongs_to_one_picture():
     other = canvas()
     other.rect(0, 0, 5, 5)
-    ids = [{p.get("id") for p in ElementTree.fromstring(c.svg("words")).iter(f"{SVG}pattern")} for c in (canvas(), other)]
+    ids = [
+        {p.get("id") for p in ElementTree.fromstring(c.svg("words")).iter(f"{SVG}pattern")} for c in (canvas(), other)
+    ]
     assert len(ids[0]) == len(ids[1]) == 2 and not ids[0] & ids[1]
     assert all(f"url(#{name})" in canvas().svg("words") for name in ids[0])
 
@@ -114,7 +122,9 @@ def displayed(monkeypatch):
     import IPython.display
 
     outputs = []
-    monkeypatch.setattr(IPython.display, "display", lambda data, metadata=None, raw=False: outputs.append((data, metadata)))
+    monkeypatch.setattr(
+        IPython.display, "display", lambda data, metadata=None, raw=False: outputs.append((data, metadata))
+    )
     return outputs
 
 

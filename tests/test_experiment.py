@@ -18,7 +18,11 @@ def test_every_policy_serves_the_requests_that_fit(policy):
 def test_the_requests_fill_the_pool_many_times_over(workload):
     requests = experiment.requests_that_fit(workload)
     assert max(request.total_tokens for request in requests) <= experiment.MAX_SEQ_LEN
-    assert experiment.NUM_TOKENS <= sum(request.total_tokens for request in requests) < experiment.NUM_TOKENS + experiment.MAX_SEQ_LEN
+    assert (
+        experiment.NUM_TOKENS
+        <= sum(request.total_tokens for request in requests)
+        < experiment.NUM_TOKENS + experiment.MAX_SEQ_LEN
+    )
 
 
 def test_a_watermark_keeps_blocks_free_for_growth():

@@ -17,7 +17,9 @@ def letters(words: str) -> str:
     return re.sub(r"[\W_]", "", words).lower()
 
 
-ROWS = re.findall(r"^\| ([^|]+) \| [^|]+ \| [^|]+ \| \[[\d.]+\]\((\w+\.ipynb)\) \|$", text("glossary.ipynb"), re.MULTILINE)
+ROWS = re.findall(
+    r"^\| ([^|]+) \| [^|]+ \| [^|]+ \| \[[\d.]+\]\((\w+\.ipynb)\) \|$", text("glossary.ipynb"), re.MULTILINE
+)
 
 
 def test_each_term_is_used_by_the_lesson_that_explains_it():

@@ -1,4 +1,4 @@
-"""The rules of the house: every module imports only what lies below it, and no wing another. Imports are read, not run."""
+"""The rules of the house: a module imports only what lies below it, and no wing another. Imports are read, not run."""
 
 import ast
 from pathlib import Path
@@ -10,8 +10,7 @@ BLOCKS = ("arguments", "block_pool", "block_table", "prefix_cache", "sizing")
 ENGINE = (*BLOCKS, "attention", "device_tables", "kv_cache")
 BELOW_THE_COURSE = (*ENGINE, "simulation", "bench")
 WINGS = [f"course.{path.name}" for path in sorted(PACKAGE.glob("course/lesson_*"))]
-# Room -> the rooms that it stands on; a folder of which nothing is said stands on nothing. A module belongs to the longest name that
-# begins its own.
+# Room -> the rooms that it stands on. A module belongs to the longest name that begins its own.
 FLOORS = {
     "arguments": (),
     "sizing": ("arguments",),
@@ -51,7 +50,9 @@ def imported(source: str) -> set[str]:
 
 
 def upward(room: str, source: str) -> list[str]:
-    """What a file of `room` imports and must not: anything that is neither in its room nor in one that the room stands on."""
+    """What a file of `room` imports and must not: anything that is neither in its room nor in one that the room stands
+    on.
+    """
     return sorted(name for name in imported(source) if room_of(name) not in (room, *FLOORS[room]))
 
 
@@ -63,10 +64,14 @@ def test_imports_go_down(path):
 
 
 def test_an_import_that_goes_up_or_into_another_wing_is_seen():
-    assert upward("attention", "def f():\n    from pagedkv.course.draw.style import INK") == ["pagedkv.course.draw.style.INK"]
+    assert upward("attention", "def f():\n    from pagedkv.course.draw.style import INK") == [
+        "pagedkv.course.draw.style.INK"
+    ]
     assert upward("bench", "import pagedkv.bench.cases, pagedkv.attention.paged") == []
     assert upward("simulation", "from pagedkv import course") == ["pagedkv.course"]
-    assert upward("course.lesson_2_3", "from pagedkv.course.lesson_2_2 import pictures") == ["pagedkv.course.lesson_2_2.pictures"]
+    assert upward("course.lesson_2_3", "from pagedkv.course.lesson_2_2 import pictures") == [
+        "pagedkv.course.lesson_2_2.pictures"
+    ]
     assert upward("course.lesson_2_3", "from pagedkv.course.lessons import wings") == ["pagedkv.course.lessons.wings"]
     assert upward("course.draw", "from pagedkv.course.judge.check import check") == ["pagedkv.course.judge.check.check"]
 
@@ -78,5 +83,9 @@ def lines(path: Path) -> int:
 def test_a_file_is_no_longer_than_an_evening_allows_and_no_shorter_than_a_thought():
     assert {path.name: lines(path) for path in MODULES if lines(path) > 260} == {}
     may_be_short = {"__init__.py", "__main__.py", "widgets.py", "figures.py"}  # a place in every wing, or a command
-    short = {path.relative_to(PACKAGE).as_posix(): lines(path) for path in MODULES if lines(path) < 40 and path.name not in may_be_short}
+    short = {
+        path.relative_to(PACKAGE).as_posix(): lines(path)
+        for path in MODULES
+        if lines(path) < 40 and path.name not in may_be_short
+    }
     assert short == {}

@@ -100,7 +100,15 @@ def test_strided_k_and_v():
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_copies_are_as_if_made_one_after_the_other(device):
-    for pairs in ([(0, 3)], [(0, 1), (1, 2)], [(0, 1), (1, 0)], [(0, 1), (2, 1)], [(3, 3)], [(2, 0), (0, 1), (3, 2), (2, 3)], []):
+    for pairs in (
+        [(0, 3)],
+        [(0, 1), (1, 2)],
+        [(0, 1), (1, 0)],
+        [(0, 1), (2, 1)],
+        [(3, 3)],
+        [(2, 0), (0, 1), (3, 2), (2, 3)],
+        [],
+    ):
         cache, one_by_one = PagedKVCache(SHAPE, 4, 4, device), PagedKVCache(SHAPE, 4, 4, device)
         for target in (cache, one_by_one):
             for layer in range(2):
@@ -176,7 +184,9 @@ def test_a_bad_write_changes_nothing(error, message, arguments):
     assert unchanged(cache, before)
 
 
-@pytest.mark.parametrize(("slots", "error"), [([16], ValueError), ([-1], ValueError), ([0.0], TypeError), ([True], TypeError)])
+@pytest.mark.parametrize(
+    ("slots", "error"), [([16], ValueError), ([-1], ValueError), ([0.0], TypeError), ([True], TypeError)]
+)
 def test_gather_wants_slots_of_the_cache(slots, error):
     with pytest.raises(error, match="token_slots"):
         PagedKVCache(SHAPE, 4, 4).gather(0, slots)
@@ -185,10 +195,18 @@ def test_gather_wants_slots_of_the_cache(slots, error):
             PagedKVCache(SHAPE, 4, 4).gather(0, torch.tensor(slots))
 
 
-@pytest.mark.parametrize(("pairs", "error"), [
-    ([(0, 4)], ValueError), ([(1, 2), (-1, 0)], ValueError), ([(0, 1.0)], TypeError), (None, TypeError), ([(1, 2), 0], TypeError),
-    ([(1, 2), (0,)], ValueError), ([(1, 2, 3)], ValueError),
-])
+@pytest.mark.parametrize(
+    ("pairs", "error"),
+    [
+        ([(0, 4)], ValueError),
+        ([(1, 2), (-1, 0)], ValueError),
+        ([(0, 1.0)], TypeError),
+        (None, TypeError),
+        ([(1, 2), 0], TypeError),
+        ([(1, 2), (0,)], ValueError),
+        ([(1, 2, 3)], ValueError),
+    ],
+)
 def test_copy_blocks_wants_blocks_of_the_cache(pairs, error):
     cache = PagedKVCache(SHAPE, 4, 4)
     cache.write(0, *kv(16), torch.arange(16))

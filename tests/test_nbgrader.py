@@ -1,4 +1,6 @@
-"""The sources are assignments that nbgrader releases and grades: the solution gets every point, an untouched edition none."""
+"""The sources are assignments that nbgrader releases and grades: the solution gets every point, an untouched edition
+none.
+"""
 
 import csv
 import os
@@ -22,7 +24,7 @@ pytestmark = pytest.mark.skipif(not NBGRADER.exists(), reason="nbgrader has an e
 def nbgrader(course: Path, *arguments: str) -> None:
     """Run nbgrader on the course, with settings of its own."""
     places = {f"JUPYTER_{name}_DIR": str(course / name.lower()) for name in ("CONFIG", "DATA", "RUNTIME")} | {"CI": "1"}
-    places["PATH"] = f"{NBGRADER.parent}{os.pathsep}{os.environ['PATH']}"       # nbgrader calls alembic
+    places["PATH"] = f"{NBGRADER.parent}{os.pathsep}{os.environ['PATH']}"  # nbgrader calls alembic
     ran = subprocess.run([NBGRADER, *arguments], env=os.environ | places, capture_output=True, text=True, cwd=course)
     assert ran.returncode == 0, ran.stderr
 
@@ -31,7 +33,11 @@ def scores(course: Path, assignment: str) -> dict[str, tuple[float, float]]:
     """(points, highest possible points) of each student, from nbgrader's own export."""
     nbgrader(course, "export", "--to=grades.csv")
     rows = csv.DictReader((course / "grades.csv").read_text().splitlines())
-    return {row["student_id"]: (float(row["score"] or 0), float(row["max_score"])) for row in rows if row["assignment"] == assignment}
+    return {
+        row["student_id"]: (float(row["score"] or 0), float(row["max_score"]))
+        for row in rows
+        if row["assignment"] == assignment
+    }
 
 
 def test_every_source_can_be_released(tmp_path):
@@ -42,7 +48,9 @@ def test_every_source_can_be_released(tmp_path):
     nbgrader(tmp_path, "generate_assignment", "course")
     released = sorted((tmp_path / "release" / "course").glob("*.ipynb"))
     assert [path.name for path in released] == [path.name for path in SOURCES]
-    assert all("BEGIN SOLUTION" not in path.read_text() and "NotImplementedError" in path.read_text() for path in released)
+    assert all(
+        "BEGIN SOLUTION" not in path.read_text() and "NotImplementedError" in path.read_text() for path in released
+    )
 
 
 def test_grading_gives_the_solution_every_point_and_the_untouched_editions_none(tmp_path):
@@ -69,4 +77,9 @@ def test_grading_gives_the_solution_every_point_and_the_untouched_editions_none(
     metadata = [cell.metadata.get("nbgrader", {}) for cell in nbformat.read(source, as_version=4).cells]
     total = sum(cell.get("points", 0) for cell in metadata)
     assert total > 0
-    assert scores(tmp_path, GRADED) == {"solved": (total, total), "earlier": (total, total), "released": (0, total), "derived": (0, total)}
+    assert scores(tmp_path, GRADED) == {
+        "solved": (total, total),
+        "earlier": (total, total),
+        "released": (0, total),
+        "derived": (0, total),
+    }

@@ -1,4 +1,6 @@
-"""A lesson is one folder and one notebook: in a copy of the course a throw-away one is found by all that asks for lessons."""
+"""A lesson is one folder and one notebook: in a copy of the course a throw-away one is found by all that asks for
+lessons.
+"""
 
 import os
 import re
@@ -24,7 +26,8 @@ SENTENCE = "twice as many,\\nfor a test"
 
 from pagedkv.course.judge.exercise import Exercise, calls
 
-EXERCISES = (Exercise("4.9-double", "doubling", (calls("numbers", lambda n: 2 * n, lambda rng: [(n,) for n in range(5)]),)),)
+NUMBERS = calls("numbers", lambda n: 2 * n, lambda rng: [(n,) for n in range(5)])
+EXERCISES = (Exercise("4.9-double", "doubling", (NUMBERS,)),)
 ''',
     f"pagedkv/course/lesson_{NAME[:3]}/pictures.py": '''"""The picture of lesson 4.9."""
 
@@ -91,13 +94,19 @@ def test_its_exercise_its_figure_and_its_row_on_the_map_are_found(course):
     said = run(course, "-c", FINDS)
     assert "numbers" in said and "\n1\nTrue" in said
     assert "algorithm: 4.9 Throw-away. Then 5.1" in said
-    assert "4.9-double           1 of 1   doubling" in said and re.search(r"^4\.9  □ +0 of 1 points$", said, re.MULTILINE)
+    assert "4.9-double           1 of 1   doubling" in said and re.search(
+        r"^4\.9  □ +0 of 1 points$", said, re.MULTILINE
+    )
 
 
 def test_its_notebook_is_built_and_the_tables_are_held_against_it(course):
     assert f"{NAME}.ipynb: stored" in run(course, "-m", "pagedkv.course.editions", NAME)
     learner = nbformat.read(course / f"notebooks/{NAME}.ipynb", as_version=4)
     assert learner.cells[-1].metadata.nbgrader.points == 1 and learner.cells[-1].outputs[-1].data["text/plain"] == "0"
-    tables = ["tests/test_readme.py::test_the_minutes_are_those_of_the_lessons", "tests/test_notebooks.py", "tests/test_house.py"]
+    tables = [
+        "tests/test_readme.py::test_the_minutes_are_those_of_the_lessons",
+        "tests/test_notebooks.py",
+        "tests/test_house.py",
+    ]
     named = "minutes or first_lesson or every_exercise or imports"
     run(course, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tables, "-k", named)

@@ -1,4 +1,6 @@
-"""The stored notebooks keep the rules, the learner's editions follow their sources, and building one gives what nbval accepts."""
+"""The stored notebooks keep the rules, the learner's editions follow their sources, and building one gives what nbval
+accepts.
+"""
 
 import os
 import re
@@ -17,7 +19,9 @@ from pagedkv.course.lessons import find
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb")) + sorted((ROOT / "notebooks/solutions").glob("*.ipynb"))
 SOURCES = [path for path in NOTEBOOKS if path.parent.name == "solutions"]
-LESSONS = [path for path in NOTEBOOKS if path.parent.name != "solutions" and path.stem not in ("1_start_here", "glossary")]
+LESSONS = [
+    path for path in NOTEBOOKS if path.parent.name != "solutions" and path.stem not in ("1_start_here", "glossary")
+]
 
 
 def read(path: Path):
@@ -44,7 +48,9 @@ def test_a_stored_notebook_keeps_the_rules(path):
 def test_links_lead_somewhere(path):
     text = "\n".join(cell.source for cell in read(path).cells if cell.cell_type == "markdown")
     targets = [
-        target.split("#")[0] for target in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in target and not target.startswith("#")
+        target.split("#")[0]
+        for target in re.findall(r"\]\(([^)\s]+)\)", text)
+        if "://" not in target and not target.startswith("#")
     ]
     assert [target for target in targets if not (path.parent / target).exists()] == []
 
@@ -82,7 +88,12 @@ def test_the_solution_gets_every_point_and_the_untouched_edition_none(path):
 def test_every_exercise_is_asked_in_its_lesson():
     from pagedkv.course.lessons import all_exercises
 
-    asked = [found[1] for path in LESSONS for cell in code_cells(read(path)) if (found := editions.GRADED.search(cell.source))]
+    asked = [
+        found[1]
+        for path in LESSONS
+        for cell in code_cells(read(path))
+        if (found := editions.GRADED.search(cell.source))
+    ]
     assert sorted(asked) == sorted(exercise.name for exercises in all_exercises().values() for exercise in exercises)
 
 
@@ -140,7 +151,18 @@ LONG_STREAM = "import sys\nfor i in range(200):\n    print(i, flush=True)"
 
 
 def nbval(folder: Path) -> subprocess.CompletedProcess:
-    command = [sys.executable, "-m", "pytest", "--nbval", "--nbval-current-env", "-p", "no:cacheprovider", "-c", os.devnull, str(folder)]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "--nbval",
+        "--nbval-current-env",
+        "-p",
+        "no:cacheprovider",
+        "-c",
+        os.devnull,
+        str(folder),
+    ]
     return subprocess.run(command, capture_output=True, text=True)
 
 
@@ -177,7 +199,9 @@ SOLVED = '''def f(x):
 
 def test_a_solution_becomes_a_stub_and_hidden_tests_go():
     source = notebook_of(
-        SOLVED, "y = ...\n### BEGIN SOLUTION\ny = 3\n### END SOLUTION", "f(1)\n### BEGIN HIDDEN TESTS\nassert f\n### END HIDDEN TESTS\ny"
+        SOLVED,
+        "y = ...\n### BEGIN SOLUTION\ny = 3\n### END SOLUTION",
+        "f(1)\n### BEGIN HIDDEN TESTS\nassert f\n### END HIDDEN TESTS\ny",
     )
     cells = code_cells(editions.derive(editions.graded(source)))
     assert [cell.source for cell in cells] == ['def f(x):\n    """Double."""\n    ...', "y = ...", "f(1)\ny"]
@@ -191,7 +215,9 @@ def test_a_line_that_is_a_stub_already_gets_no_second_one(line):
 
 
 def test_dots_in_a_docstring_are_no_stub():
-    source = notebook_of('def f():\n    """f() is "TTTrr...": three."""\n    ### BEGIN SOLUTION\n    return 1\n    ### END SOLUTION')
+    source = notebook_of(
+        'def f():\n    """f() is "TTTrr...": three."""\n    ### BEGIN SOLUTION\n    return 1\n    ### END SOLUTION'
+    )
     assert code_cells(editions.derive(source))[0].source.endswith("\n    ...")
 
 
@@ -220,7 +246,9 @@ def test_grade_ids_come_from_the_exercise_and_stay_when_words_change():
 def test_a_solution_that_misses_a_point_is_not_stored_and_named(tmp_path):
     (tmp_path / "solutions").mkdir()
     path = tmp_path / "solutions/lesson.ipynb"
-    nbformat.write(notebook_of("from pagedkv.course.judge.check import check", SOLVED, 'check("2.1-reservation", f).points'), path)
+    nbformat.write(
+        notebook_of("from pagedkv.course.judge.check import check", SOLVED, 'check("2.1-reservation", f).points'), path
+    )
     before = path.read_bytes()
     with pytest.raises(ValueError, match="2.1-reservation does not get its 1 points"):
         editions.build("lesson", tmp_path)

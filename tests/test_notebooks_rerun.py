@@ -27,7 +27,9 @@ def test_every_cell_run_twice_gives_the_stored_result(lesson, monkeypatch):
         if any(f"import {package}" in cell.source for cell in code_cells(stored)):
             pytest.importorskip(package)
     notebook = deepcopy(stored)
-    client = NotebookClient(notebook, timeout=600, kernel_name="python3", resources={"metadata": {"path": str(path.parent)}})
+    client = NotebookClient(
+        notebook, timeout=600, kernel_name="python3", resources={"metadata": {"path": str(path.parent)}}
+    )
     with client.setup_kernel():
         for index, cell in enumerate(notebook.cells):
             if cell.cell_type == "code":
@@ -35,4 +37,6 @@ def test_every_cell_run_twice_gives_the_stored_result(lesson, monkeypatch):
                 client.execute_cell(cell, index)
     pairs = zip(code_cells(editions.normalise(notebook)), code_cells(stored), strict=True)
     compared = [(mine, right) for mine, right in pairs if editions.IGNORE not in right.metadata.get("tags", [])]
-    assert [(mine.source, result(mine), result(right)) for mine, right in compared if result(mine) != result(right)] == []
+    assert [
+        (mine.source, result(mine), result(right)) for mine, right in compared if result(mine) != result(right)
+    ] == []

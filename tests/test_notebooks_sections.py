@@ -1,4 +1,6 @@
-"""Any section of a lesson runs after the set-up sections and those that it names ("After *Fork*"): who returns to one need not run all."""
+"""Any section of a lesson runs after the set-up sections and those that it names ("After *Fork*"): who returns to one
+need not run all.
+"""
 
 import contextlib
 import io
@@ -16,7 +18,9 @@ LESSONS = {path.stem: path for path in editions.FOLDER.glob("*.ipynb")} | SOLUTI
 
 
 def sections(notebook) -> dict[str, tuple[list[str], list[str]]]:
-    """By heading, what stands before the first one as set-up: (how the headings that the section names begin, its code cells)."""
+    """By heading, what stands before the first one as set-up: (how the headings that the section names begin, its code
+    cells).
+    """
     found, heading = {"Set-up": ([], [])}, "Set-up"
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
@@ -30,7 +34,9 @@ def sections(notebook) -> dict[str, tuple[list[str], list[str]]]:
 
 def needed(name: str, found: dict) -> list[str]:
     """The code of a section and, before it, of those it needs."""
-    named = [code for start in found[name][0] for other in found if other.startswith(start) for code in needed(other, found)]
+    named = [
+        code for start in found[name][0] for other in found if other.startswith(start) for code in needed(other, found)
+    ]
     return list(dict.fromkeys(named + found[name][1]))
 
 

@@ -1,4 +1,6 @@
-"""Notebooks as pages (`make pages`): pictures keep their words, links lead from page to page, and a narrow screen cuts nothing off."""
+"""Notebooks as pages (`make pages`): pictures keep their words, links lead from page to page, and a narrow screen cuts
+nothing off.
+"""
 
 from pathlib import Path
 

@@ -25,7 +25,10 @@ FAULTS = {
     "block_pool": {
         "a freed block keeps its reference": ("left = refs[block_id] - 1", "left = refs[block_id] - (block_id != 2)"),
         "a shared block gets no reference": ("refs[block_id] += 1", "refs[block_id] += not refs[block_id]"),
-        "a revived block stays in the free list": ("    del self._idle[block_id]\n            refs", "    pass\n            refs"),
+        "a revived block stays in the free list": (
+            "    del self._idle[block_id]\n            refs",
+            "    pass\n            refs",
+        ),
         "a freed cached block counts as blank": ("self._idle[block_id] = None", "self._blank.append(block_id)"),
         "the cache is not told of an eviction": ("for block_id in lost:", "for block_id in ():"),
         "the pool promises a block too many": ("if n > self.num_free:", "if n > self.num_free + 1:"),
@@ -38,7 +41,10 @@ FAULTS = {
         "copy-on-write skips the copy": ("copies.append((blocks[-1], fresh[0]))", "pass"),
         "copy-on-write copies backwards": ("(blocks[-1], fresh[0])", "(fresh[0], blocks[-1])"),
         "a shared block is written in place": ("> size or not pool.claim(blocks[-1]))", "> size)"),
-        "a shared block is written in place by a long append": ("shared = offset > 0 and", "shared = offset > 0 and n == 1 and"),
+        "a shared block is written in place by a long append": (
+            "shared = offset > 0 and",
+            "shared = offset > 0 and n == 1 and",
+        ),
         "a block too late at the boundary": ("offset + n > size", "offset + n > size + 1"),
         "a block too many at the boundary": ("ceil_div(offset + n,", "ceil_div(offset + n + 1,"),
         "slots one too far": ("[blocks[-1] * size + offset]", "[blocks[-1] * size + offset + (0 < offset < size - 1)]"),
@@ -53,11 +59,17 @@ FAULTS = {
         "the whole prompt may be matched": ("[:-1], self._pool", ", self._pool"),
         "a hash without the blocks before": ("blake2b(parent + content,", "blake2b(content,"),
         "a match takes no references": ("self._pool.share(blocks)", "pass"),
-        "a lost block stays findable": ("del self._by_name[self._by_block.pop(block_id).name]", "self._by_block.pop(block_id)"),
+        "a lost block stays findable": (
+            "del self._by_name[self._by_block.pop(block_id).name]",
+            "self._by_block.pop(block_id)",
+        ),
     },
     "kv_cache": {
         "padding is written to the last slot": ("self.num_slots + 1, *token", "self.num_slots, *token"),
-        "only K is copied": ("self._blocks[:, :, destinations] = self._blocks", "self._blocks[:1, :, destinations] = self._blocks"),
+        "only K is copied": (
+            "self._blocks[:, :, destinations] = self._blocks",
+            "self._blocks[:1, :, destinations] = self._blocks",
+        ),
     },
     "device_tables": {
         "released rows keep their entries": ("old_end = self._seen[row][2]\n", "old_end = 0\n"),
@@ -67,8 +79,12 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize(("module", "fault"), [(module, fault) for module, faults in FAULTS.items() for fault in faults])
+@pytest.mark.parametrize(
+    ("module", "fault"), [(module, fault) for module, faults in FAULTS.items() for fault in faults]
+)
 def test_a_seeded_fault_is_caught(module, fault):
-    faulty = machine({module: [FAULTS[module][fault]]})  # outside the block below: fails if the text to replace is not there
+    faulty = machine(
+        {module: [FAULTS[module][fault]]}
+    )  # outside the block below: fails if the text to replace is not there
     with pytest.raises(Exception):  # noqa: B017 whatever the fault leads to
         run_state_machine_as_test(faulty, settings=STEPS)

@@ -13,16 +13,19 @@ def request(prompt, output, request_id=0):
     return Request(request_id, 0.0, prompt, output)
 
 
-@pytest.mark.parametrize(("policy", "prompt", "output", "asked"), [
-    (MaxLength, 10, 5, 2048),
-    (PowerOfTwo, 100, 200, 100 + 256),
-    (PowerOfTwo, 100, 256, 100 + 256),
-    (PowerOfTwo, 100, 257, 100 + 512),
-    (PowerOfTwo, 100, 1, 101),
-    (PowerOfTwo, 100, 0, 100),
-    (PowerOfTwo, 1500, 520, 2048),  # capped
-    (Oracle, 100, 200, 300),
-])
+@pytest.mark.parametrize(
+    ("policy", "prompt", "output", "asked"),
+    [
+        (MaxLength, 10, 5, 2048),
+        (PowerOfTwo, 100, 200, 100 + 256),
+        (PowerOfTwo, 100, 256, 100 + 256),
+        (PowerOfTwo, 100, 257, 100 + 512),
+        (PowerOfTwo, 100, 1, 101),
+        (PowerOfTwo, 100, 0, 100),
+        (PowerOfTwo, 1500, 520, 2048),  # capped
+        (Oracle, 100, 200, 300),
+    ],
+)
 def test_what_each_policy_reserves(policy, prompt, output, asked):
     policy = policy(Arena(4096))
     policy.admit(request(prompt, output))
@@ -101,13 +104,16 @@ def test_the_watermark_holds_back_new_requests_but_not_the_first():
     assert policy.num_free == 2
 
 
-@pytest.mark.parametrize(("policy", "message"), [
-    (lambda: MaxLength(Arena(64), 32), "request 7 needs 33 slots, max_seq_len is 32"),
-    (lambda: PowerOfTwo(Arena(64), 32), "request 7 needs 33 slots, max_seq_len is 32"),
-    (lambda: Oracle(BuddyArena(63)), "request 7 needs 33 slots in a row, the arena has at most 32 in a row"),
-    (lambda: GrowByCopy(BuddyArena(63), 8), "request 7 needs 33 slots in a row, the arena has at most 32"),
-    (lambda: Paged(2, 16), "request 7 needs 3 blocks of 16 slots, the pool has 2 in total"),
-])
+@pytest.mark.parametrize(
+    ("policy", "message"),
+    [
+        (lambda: MaxLength(Arena(64), 32), "request 7 needs 33 slots, max_seq_len is 32"),
+        (lambda: PowerOfTwo(Arena(64), 32), "request 7 needs 33 slots, max_seq_len is 32"),
+        (lambda: Oracle(BuddyArena(63)), "request 7 needs 33 slots in a row, the arena has at most 32 in a row"),
+        (lambda: GrowByCopy(BuddyArena(63), 8), "request 7 needs 33 slots in a row, the arena has at most 32"),
+        (lambda: Paged(2, 16), "request 7 needs 3 blocks of 16 slots, the pool has 2 in total"),
+    ],
+)
 def test_a_request_that_can_never_fit_is_refused_with_both_numbers(policy, message):
     policy = policy()
     assert message in policy.refusal(request(23, 10, 7))
@@ -127,7 +133,10 @@ def test_a_policy_that_asks_for_too_little_is_told_so():
 
 
 POLICIES = [
-    lambda: MaxLength(Arena(64), 16), lambda: PowerOfTwo(Arena(64), 16), lambda: Oracle(Arena(64)), lambda: GrowByCopy(Arena(64), 4),
+    lambda: MaxLength(Arena(64), 16),
+    lambda: PowerOfTwo(Arena(64), 16),
+    lambda: Oracle(Arena(64)),
+    lambda: GrowByCopy(Arena(64), 4),
     lambda: Paged(16, 4),
 ]
 
@@ -147,23 +156,26 @@ def test_verbs_out_of_order_are_errors(policy):
     policy.admit(request(8, 8, 1))  # all is free again
 
 
-@pytest.mark.parametrize(("make", "message"), [
-    (lambda: MaxLength(Arena(1000)), "max_seq_len must be .*at most 1000, not 2048"),
-    (lambda: MaxLength(BuddyArena(1000), 513), "max_seq_len must be .*at most 512, not 513"),
-    (lambda: MaxLength(Arena(1000), 0), "max_seq_len"),
-    (lambda: MaxLength(Arena(1000), 10.0), "max_seq_len"),
-    (lambda: Oracle(1000), "arena must be an Arena or a BuddyArena, not 1000"),
-    (lambda: GrowByCopy(Arena(100), 101), "initial must be .*at most 100, not 101"),
-    (lambda: GrowByCopy(Arena(100), 10, 1), "factor must be a finite number above 1, not 1"),
-    (lambda: GrowByCopy(Arena(100), 10, float("nan")), "factor"),
-    (lambda: Paged(0), "num_blocks"),
-    (lambda: Paged(True), "num_blocks"),
-    (lambda: Paged(4, 0), "block_size"),
-    (lambda: Paged(4, 1.5), "block_size"),
-    (lambda: Paged(4, 16, -0.1), "watermark must be a finite number of at least 0 and at most 1, not -0.1"),
-    (lambda: Paged(4, 16, 10), "watermark"),
-    (lambda: Paged(4, 16, "1%"), "watermark"),
-])
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: MaxLength(Arena(1000)), "max_seq_len must be .*at most 1000, not 2048"),
+        (lambda: MaxLength(BuddyArena(1000), 513), "max_seq_len must be .*at most 512, not 513"),
+        (lambda: MaxLength(Arena(1000), 0), "max_seq_len"),
+        (lambda: MaxLength(Arena(1000), 10.0), "max_seq_len"),
+        (lambda: Oracle(1000), "arena must be an Arena or a BuddyArena, not 1000"),
+        (lambda: GrowByCopy(Arena(100), 101), "initial must be .*at most 100, not 101"),
+        (lambda: GrowByCopy(Arena(100), 10, 1), "factor must be a finite number above 1, not 1"),
+        (lambda: GrowByCopy(Arena(100), 10, float("nan")), "factor"),
+        (lambda: Paged(0), "num_blocks"),
+        (lambda: Paged(True), "num_blocks"),
+        (lambda: Paged(4, 0), "block_size"),
+        (lambda: Paged(4, 1.5), "block_size"),
+        (lambda: Paged(4, 16, -0.1), "watermark must be a finite number of at least 0 and at most 1, not -0.1"),
+        (lambda: Paged(4, 16, 10), "watermark"),
+        (lambda: Paged(4, 16, "1%"), "watermark"),
+    ],
+)
 def test_bad_arguments_are_named(make, message):
     with pytest.raises((ValueError, TypeError), match=message):
         make()
@@ -186,7 +198,11 @@ def test_counting_blocks_agrees_with_handing_them_out(data):
                 needed = sum(handed.stored[j] == len(handed.held[j]) * block_size for j in held)
                 assert needed > handed.pool.num_free
         else:
-            r = request(data.draw(st.integers(1, 25)), 0, i) if verb == "admit" else data.draw(st.sampled_from(list(held.values())))
+            r = (
+                request(data.draw(st.integers(1, 25)), 0, i)
+                if verb == "admit"
+                else data.draw(st.sampled_from(list(held.values())))
+            )
             if verb == "admit" and counted.refusal(r):
                 assert handed.refusal(r)
                 continue

@@ -93,7 +93,13 @@ def hits_with_any_hash(prompts):
 
 
 def test_hash_collisions_give_no_wrong_hit(monkeypatch):
-    prompts = [[-1] * 4 + [7], [-2] * 4 + [7], [1, 2, 3, 4, 5, 6, 7, 8, 0], [5, 6, 7, 8, 1], [9, 9, 9, 9, 5, 6, 7, 8, 0]]
+    prompts = [
+        [-1] * 4 + [7],
+        [-2] * 4 + [7],
+        [1, 2, 3, 4, 5, 6, 7, 8, 0],
+        [5, 6, 7, 8, 1],
+        [9, 9, 9, 9, 5, 6, 7, 8, 0],
+    ]
     assert hash((-1,)) == hash((-2,))
     assert list(hits_with_any_hash(prompts)) == [0] * 5
     monkeypatch.setattr(prefix_cache, "block_hash", lambda parent, content: b"0")

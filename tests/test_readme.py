@@ -1,4 +1,4 @@
-"""The front page says what is true: its links lead somewhere, its minutes are those of the lessons, its example runs."""
+"""The front page says what is true: its links lead somewhere, its minutes are the lessons', its example runs."""
 
 import json
 import re
@@ -22,11 +22,16 @@ def test_every_link_leads_to_a_file_and_every_picture_has_words():
 
 def test_the_words_of_the_pictures_have_their_numbers():
     front = (ROOT / "figures/front.svg").read_text(encoding="utf-8")
-    running, shares = re.findall(r">step 2,000: (\d+) running", front), re.findall(r">([\d.]+ %) of the slots hold tokens<", front)
+    running, shares = (
+        re.findall(r">step 2,000: (\d+) running", front),
+        re.findall(r">([\d.]+ %) of the slots hold tokens<", front),
+    )
     assert f"where {running[0]} requests run and {shares[0]} of the slots hold tokens" in README
     assert f"under paging, where {running[1]} run and {shares[1]} do" in README
     words = published()[1]
-    max_length, power_of_two, oracle, paging = (" and ".join(pair) for pair in re.findall(r"token states (\d+\.\d) and (\d+\.\d)", words))
+    max_length, power_of_two, oracle, paging = (
+        " and ".join(pair) for pair in re.findall(r"token states (\d+\.\d) and (\d+\.\d)", words)
+    )
     assert f"max-length {max_length} %, power of two {power_of_two}, oracle {oracle}, paging {paging}." in README
     wastes = re.findall(r"(?:reserved|internal|external) (\d+\.\d) and (\d+\.\d)", words)
     assert len(wastes) == 9 and all(abs(float(one) - float(other)) < 3 for one, other in wastes)
@@ -34,7 +39,9 @@ def test_the_words_of_the_pictures_have_their_numbers():
 
 def test_the_minutes_are_those_of_the_lessons():
     rows = re.findall(r"^\| \[.*?\]\((notebooks/.*?)\) \| (\d+) \|", README, re.MULTILINE)
-    lessons = {path.relative_to(ROOT).as_posix() for path in ROOT.glob("notebooks/*.ipynb")} - {"notebooks/glossary.ipynb"}
+    lessons = {path.relative_to(ROOT).as_posix() for path in ROOT.glob("notebooks/*.ipynb")} - {
+        "notebooks/glossary.ipynb"
+    }
     assert {path for path, _ in rows} == lessons
     for path, minutes in rows:
         first = "".join(json.loads((ROOT / path).read_text(encoding="utf-8"))["cells"][0]["source"])
@@ -55,19 +62,33 @@ def test_the_kernels_numbers_are_those_of_the_record():
     record = json.loads((ROOT / "figures/data/h200.json").read_text(encoding="utf-8"))
     results = {entry["case"]: entry["results"] for entry in record["cases"]}
     mean = record["summary"]
-    assert f"{mean['times_faster_than_flashinfer']:.2f} times as fast as FlashInfer {record['provenance']['flashinfer-python']}" in README
+    assert (
+        f"{mean['times_faster_than_flashinfer']:.2f} times as fast as FlashInfer "
+        f"{record['provenance']['flashinfer-python']}" in README
+    )
     assert f"{mean['times_faster_than_contiguous_sdpa']:.2f} times as fast as PyTorch" in README
-    decode = [entry["results"] for entry in record["cases"] if entry["kind"] == "decode" and "SDPA, contiguous" in entry["results"]]
+    decode = [
+        entry["results"]
+        for entry in record["cases"]
+        if entry["kind"] == "decode" and "SDPA, contiguous" in entry["results"]
+    ]
     ratios = [timings["SDPA, contiguous"]["us"] / timings["pagedkv"]["us"] for timings in decode]
     assert f"from {min(ratios):.2f} to {max(ratios):.2f} by case" in README
-    fa2, ours, fa3 = rates = [results["p"][name]["tflop_s"] for name in ("FlashInfer, FA2", "pagedkv", "FlashInfer, FA3")]
-    assert f"reaches {ours:.0f} TFLOP/s, between FlashInfer's FA2 ({fa2:.0f}) and FA3 ({fa3:.0f})" in README and rates == sorted(rates)
+    fa2, ours, fa3 = rates = [
+        results["p"][name]["tflop_s"] for name in ("FlashInfer, FA2", "pagedkv", "FlashInfer, FA3")
+    ]
+    assert (
+        f"reaches {ours:.0f} TFLOP/s, between FlashInfer's FA2 ({fa2:.0f}) and FA3 ({fa3:.0f})" in README
+        and rates == sorted(rates)
+    )
     every = [entry["results"] for entry in record["cases"] if entry["kind"] == "decode"]
     shares = [100 * timings["pagedkv"]["share"] for timings in every]
     assert f"each of {len(every)} decode cases" in README
     assert f"This package reaches {min(shares):.0f} to {max(shares):.0f} % of it" in README
     for timings in every:
-        assert timings["pagedkv"]["us"] < min(timing["us"] for name, timing in timings.items() if name.startswith("FlashInfer"))
+        assert timings["pagedkv"]["us"] < min(
+            timing["us"] for name, timing in timings.items() if name.startswith("FlashInfer")
+        )
     host = {"pagedkv": [], "FlashInfer": []}
     for timings in every:
         for name, timing in timings.items():
@@ -79,7 +100,10 @@ def test_the_kernels_numbers_are_those_of_the_record():
 
 
 def test_the_notebooks_were_run_on_the_gpu_of_the_record():
-    bench, notebooks = (json.loads((ROOT / f"figures/data/{name}.json").read_text(encoding="utf-8")) for name in ("h200", "notebooks_h200"))
+    bench, notebooks = (
+        json.loads((ROOT / f"figures/data/{name}.json").read_text(encoding="utf-8"))
+        for name in ("h200", "notebooks_h200")
+    )
     assert notebooks["provenance"]["gpu"] == bench["provenance"]["gpu"]
     seen = {record["notebook"]: record for record in notebooks["notebooks"] if record["as_stored"]}
     for path in (*ROOT.glob("notebooks/*.ipynb"), *ROOT.glob("notebooks/solutions/*.ipynb")):

@@ -48,7 +48,9 @@ def test_one_sequence_saves_nothing_and_the_same_seed_the_same():
 
 def test_a_share_by_hand():
     first = [Request(i, 0.0, 1, 16) for i in range(2)]  # the first batch is not counted
-    requests = first + [Request(i, 0.0, 32, 16) for i in range(2, 8)]  # each takes 2 shared blocks and, after the prefill, 4 of its own
+    requests = first + [
+        Request(i, 0.0, 32, 16) for i in range(2, 8)
+    ]  # each takes 2 shared blocks and, after the prefill, 4 of its own
     assert share_saved(requests, 4, concurrent=2) == pytest.approx(1 - 1 / ((4 * 2 / 2 + 15 * (4 * 3) / (2 + 4)) / 16))
 
 
@@ -67,7 +69,9 @@ def many_lengths(name):
 
 
 def long_run(name, n, concurrent=8, block_size=16):
-    """What sampling saves over a run without end, in %: at any moment a long request is as many times as likely to be met as it is long."""
+    """What sampling saves over a run without end, in %: at any moment a long request is as many times as likely to be
+    met as it is long.
+    """
     rng, (prompts, outputs) = np.random.default_rng(0), many_lengths(name)
     met = rng.choice(len(prompts), (100_000, concurrent), p=outputs / outputs.sum())
     generated = (rng.random(met.shape) * outputs[met]).astype(int)

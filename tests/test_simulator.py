@@ -39,7 +39,9 @@ def assert_same(timeline, plain):
 
 
 def assert_accounted(timeline):
-    parts = [getattr(timeline, name) for name in (*SHARES, "rounding", "running", "waiting", "preemptions", "copied_tokens")]
+    parts = [
+        getattr(timeline, name) for name in (*SHARES, "rounding", "running", "waiting", "preemptions", "copied_tokens")
+    ]
     assert all((part >= 0).all() for part in parts)
     np.testing.assert_array_equal(sum(parts[:4]), timeline.capacity)
     assert (timeline.rounding <= timeline.external).all()
@@ -82,7 +84,10 @@ def test_any_small_run_is_that_of_the_plain_simulation(data):
         (lambda: PowerOfTwo(arena(capacity), longest), None),
         (lambda: Oracle(arena(capacity)), None),
         (lambda: GrowByCopy(arena(capacity), initial, factor), None),
-        (lambda: Paged(capacity // block_size, block_size, watermark), lambda: PagedWithIds(capacity // block_size, block_size, watermark)),
+        (
+            lambda: Paged(capacity // block_size, block_size, watermark),
+            lambda: PagedWithIds(capacity // block_size, block_size, watermark),
+        ),
     ):
         policy, expected = make(), simulate_plainly(requests, (plain or make)(), capacity)
         if not expected[2]:
@@ -97,7 +102,9 @@ def test_any_small_run_is_that_of_the_plain_simulation(data):
 
 
 def assert_map_agrees(timeline):
-    """The memory map adds up to the arrays at every step, no slot is held twice, and what holds a token stays where it is."""
+    """The memory map adds up to the arrays at every step, no slot is held twice, and what holds a token stays where it
+    is.
+    """
     tables = {}
     for point, step in enumerate(timeline.step.tolist()):
         pieces = timeline.snapshot(step)
@@ -129,7 +136,7 @@ def test_a_run_by_hand():
 
 def test_the_latest_is_preempted_first_and_computes_its_tokens_again():
     timeline = simulate(requests_of((4, 4), (2, 6), (3, 1)), Paged(4, 2, watermark=0), 8)
-    # Request 0 needs its third block at step 1, request 1 its second: one block is free, so request 1 goes back with two tokens.
+    # Request 0 needs its third block at step 1, request 1 its second: one is free, so 1 goes back with two tokens.
     np.testing.assert_array_equal(timeline.preemptions[:3], [0, 1, 0])
     np.testing.assert_array_equal(timeline.running[:3], [2, 1, 2])
     np.testing.assert_array_equal(timeline.waiting[:3], [1, 2, 1])
@@ -155,7 +162,9 @@ def test_a_request_that_would_outgrow_the_pool_alone_is_refused_at_once():
 def test_a_request_alone_never_livelocks_when_it_cannot_be_copied():
     timeline = simulate(requests_of((8, 40)), GrowByCopy(Arena(48), 8, 2.0), 48)
     assert set(timeline.finished) == {0}
-    assert timeline.preemptions.sum() == 1  # 32 slots cannot become 48 beside themselves, so the tokens are computed again
+    assert (
+        timeline.preemptions.sum() == 1
+    )  # 32 slots cannot become 48 beside themselves, so the tokens are computed again
 
 
 def test_a_head_that_does_not_fit_an_idle_arena_is_refused_after_waiting():
@@ -196,7 +205,12 @@ def test_admission_is_first_come_first_served_even_when_a_later_one_would_fit():
 
 def test_shares_count_only_the_steps_at_which_a_request_waits():
     timeline = simulate(requests_of((4, 3), (5, 1), (1, 1)), Oracle(Arena(8)), 8)
-    assert timeline.shares() == {"token_states": (4 + 5 + 6 + 7) / 32, "reserved": (3 + 2 + 1) / 32, "internal": 0, "external": 4 / 32}
+    assert timeline.shares() == {
+        "token_states": (4 + 5 + 6 + 7) / 32,
+        "reserved": (3 + 2 + 1) / 32,
+        "internal": 0,
+        "external": 4 / 32,
+    }
     alone = simulate(requests_of((4, 0)), Oracle(Arena(8)), 8)  # nobody ever waits: all steps at which one runs
     assert alone.shares() == {"token_states": 0.5, "reserved": 0, "internal": 0, "external": 0.5}
 
@@ -232,21 +246,28 @@ def test_a_policy_with_three_verbs_of_its_own_will_do():
 GOOD = requests_of((4, 4), (4, 4))
 
 
-@pytest.mark.parametrize(("arguments", "options", "message"), [
-    (([], Oracle(Arena(8)), 8), {}, "requests must hold one that fits the policy's 8 slots: there is none"),
-    ((requests_of((9, 9)), Oracle(Arena(8)), 8), {}, "requests must hold one that fits .*request 0 needs 18 slots"),
-    (([*GOOD, GOOD[0]], Oracle(Arena(8)), 8), {}, "requests must have different ids, not 0 twice"),
-    ((requests_of((1, 1), (1, 1), arrivals=[2.0, 1.0]), Oracle(Arena(8)), 8), {}, "requests must be in order of arrival: request 1"),
-    (([(0, 0.0, 4, 4)], Oracle(Arena(8)), 8), {}, "requests must hold Request objects"),
-    ((GOOD, Oracle(Arena(8)), 7), {}, "capacity must be .*at least 8.*not 7"),
-    ((GOOD, Oracle(Arena(8)), 8.0), {}, "capacity must be"),
-    ((GOOD, Oracle(Arena(8)), True), {}, "capacity must be"),
-    ((GOOD, Oracle(Arena(8)), 10**30), {}, "capacity must be"),
-    ((GOOD, Oracle(Arena(8)), 8), {"step_s": 0}, "step_s must be a finite number of at least 1e-06, not 0"),
-    ((requests_of((1, 2**31 - 1)), Paged(2**30, 2), 2**31), {}, "requests must be done within 10,000,000 steps"),
-    ((GOOD, Oracle(Arena(8)), 8), {"step_s": float("nan")}, "step_s must be"),
-    ((GOOD, "oracle", 8), {}, "policy must be a Policy, not 'oracle'"),
-])
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        (([], Oracle(Arena(8)), 8), {}, "requests must hold one that fits the policy's 8 slots: there is none"),
+        ((requests_of((9, 9)), Oracle(Arena(8)), 8), {}, "requests must hold one that fits .*request 0 needs 18 slots"),
+        (([*GOOD, GOOD[0]], Oracle(Arena(8)), 8), {}, "requests must have different ids, not 0 twice"),
+        (
+            (requests_of((1, 1), (1, 1), arrivals=[2.0, 1.0]), Oracle(Arena(8)), 8),
+            {},
+            "requests must be in order of arrival: request 1",
+        ),
+        (([(0, 0.0, 4, 4)], Oracle(Arena(8)), 8), {}, "requests must hold Request objects"),
+        ((GOOD, Oracle(Arena(8)), 7), {}, "capacity must be .*at least 8.*not 7"),
+        ((GOOD, Oracle(Arena(8)), 8.0), {}, "capacity must be"),
+        ((GOOD, Oracle(Arena(8)), True), {}, "capacity must be"),
+        ((GOOD, Oracle(Arena(8)), 10**30), {}, "capacity must be"),
+        ((GOOD, Oracle(Arena(8)), 8), {"step_s": 0}, "step_s must be a finite number of at least 1e-06, not 0"),
+        ((requests_of((1, 2**31 - 1)), Paged(2**30, 2), 2**31), {}, "requests must be done within 10,000,000 steps"),
+        ((GOOD, Oracle(Arena(8)), 8), {"step_s": float("nan")}, "step_s must be"),
+        ((GOOD, "oracle", 8), {}, "policy must be a Policy, not 'oracle'"),
+    ],
+)
 def test_bad_arguments_are_named(arguments, options, message):
     with pytest.raises((ValueError, TypeError), match=message):
         simulate(*arguments, **options)
@@ -278,5 +299,7 @@ def test_it_advances_from_event_to_event(name):
     policy, asked = POLICIES[name][0](), []
     policy.grow_all = lambda steps, grow_all=policy.grow_all: asked.append(steps) or grow_all(steps)
     timeline = simulate(sample_requests("paper-sharegpt", 2000), policy, CAPACITY)
-    events = 2 * (2000 + int(timeline.preemptions.sum()))  # each request enters and leaves, once more for each preemption
+    events = 2 * (
+        2000 + int(timeline.preemptions.sum())
+    )  # each request enters and leaves, once more for each preemption
     assert len(asked) <= 2 * events and timeline.num_steps > 10 * 2000

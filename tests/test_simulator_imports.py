@@ -1,4 +1,7 @@
-"""What the lower floors and the lessons 2.x import: no torch, and no matplotlib below the pictures. Each in a process of its own."""
+"""What the lower floors and the lessons 2.x import: no torch, and no matplotlib below the pictures.
+
+Each in a process of its own.
+"""
 
 import subprocess
 import sys
@@ -16,7 +19,9 @@ def loaded_by(code: str, *, blocked: tuple[str, ...] = ()) -> set[str]:
     """The top-level modules that are loaded after `code` has run with `blocked` ones absent."""
     absent = "".join(f"sys.modules[{name!r}] = None\n" for name in blocked)
     report = "print(*{name.split('.')[0] for name, module in sys.modules.items() if module})"
-    ran = subprocess.run([sys.executable, "-c", f"import sys\n{absent}{code}\n{report}"], capture_output=True, text=True)
+    ran = subprocess.run(
+        [sys.executable, "-c", f"import sys\n{absent}{code}\n{report}"], capture_output=True, text=True
+    )
     assert ran.returncode == 0, ran.stderr
     return set(ran.stdout.split("\n")[-2].split())
 

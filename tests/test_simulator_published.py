@@ -1,4 +1,6 @@
-"""The published measurement of memory use: Kwon et al., SOSP 2023, figure 2 (OPT-13B on a 40 GB GPU, 15,728 slots, ShareGPT)."""
+"""The published measurement of memory use: Kwon et al., SOSP 2023, figure 2 (OPT-13B on a 40 GB GPU, 15,728 slots,
+ShareGPT).
+"""
 
 import numpy as np
 import pytest
@@ -50,7 +52,9 @@ def test_the_published_batch_of_max_length():
     assert timeline.running[timeline.waiting > 0].mean() == pytest.approx(7.0, abs=0.01)
 
 
-@pytest.mark.parametrize(("watermark", "token_states", "preemptions"), [(0.01, 97.1, 114), (0.05, 94.9, 26), (0.10, 91.2, 6.7)])
+@pytest.mark.parametrize(
+    ("watermark", "token_states", "preemptions"), [(0.01, 97.1, 114), (0.05, 94.9, 26), (0.10, 91.2, 6.7)]
+)
 def test_a_higher_watermark_trades_memory_for_fewer_preemptions(watermark, token_states, preemptions):
     timeline = simulate(sample_requests("paper-sharegpt", 3000), Paged(SLOTS // 16, watermark=watermark), SLOTS)
     assert 100 * timeline.shares()["token_states"] == pytest.approx(token_states, abs=0.5)

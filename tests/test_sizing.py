@@ -3,10 +3,17 @@ import pytest
 from pagedkv.sizing import MODELS, KVShape
 
 
-@pytest.mark.parametrize(("model", "bytes_per_token"), [
-    ("opt-13b", 819_200), ("llama-2-7b", 524_288), ("llama-3-8b", 131_072), ("llama-3-70b", 327_680),
-    ("qwen3-0.6b", 114_688), ("qwen3-8b", 147_456),
-])
+@pytest.mark.parametrize(
+    ("model", "bytes_per_token"),
+    [
+        ("opt-13b", 819_200),
+        ("llama-2-7b", 524_288),
+        ("llama-3-8b", 131_072),
+        ("llama-3-70b", 327_680),
+        ("qwen3-0.6b", 114_688),
+        ("qwen3-8b", 147_456),
+    ],
+)
 def test_bytes_per_token_of_known_models(model, bytes_per_token):
     assert MODELS[model].bytes_per_token == bytes_per_token
 
@@ -29,9 +36,17 @@ def test_only_whole_tokens_fit():
 
 
 @pytest.mark.parametrize("field", ["num_layers", "num_kv_heads", "head_dim", "dtype_bytes"])
-@pytest.mark.parametrize(("value", "error"), [
-    (0, ValueError), (-1, ValueError), (10**30, ValueError), (1.5, TypeError), (True, TypeError), ("8", TypeError),
-])
+@pytest.mark.parametrize(
+    ("value", "error"),
+    [
+        (0, ValueError),
+        (-1, ValueError),
+        (10**30, ValueError),
+        (1.5, TypeError),
+        (True, TypeError),
+        ("8", TypeError),
+    ],
+)
 def test_bad_shapes_are_named(field, value, error):
     good = {"num_layers": 1, "num_kv_heads": 1, "head_dim": 1, "dtype_bytes": 1}
     with pytest.raises(error, match=f"{field} must be a whole number.*{value!r}"):

@@ -35,7 +35,9 @@ def pairs(row):
 
 
 def covering_rows(factors, enough=1.0):
-    """Rows of values in which each pair of values of two factors occurs, chosen greedily; `enough` < 1 stops at that share of the pairs."""
+    """Rows of values in which each pair of values of two factors occurs, chosen greedily; `enough` < 1 stops at that
+    share of the pairs.
+    """
     everything = list(product(*factors))
     Random(0).shuffle(everything)
     missing = set().union(*map(pairs, everything))
@@ -69,13 +71,21 @@ def test_a_case_with_a_known_answer(case):
 def test_errors_are_those_of_contiguous_attention(row):
     dtype, head_dim, block_size, heads, mode = row
     lengths = [300, 1, 0, 130] if INTERPRETED else [1500, 1, 0, 130, 64, 4097, 257]
-    num_queries = {"decode": None, "prefill": [min(n, 37) for n in lengths], "mixed": [1, 1, 0, 70, 1, 5, 1][: len(lengths)]}[mode]
+    num_queries = {
+        "decode": None,
+        "prefill": [min(n, 37) for n in lengths],
+        "mixed": [1, 1, 0, 70, 1, 5, 1][: len(lengths)],
+    }[mode]
     query_dtype = torch.bfloat16 if dtype == "fp8" else DTYPES[dtype]
-    batch = random_batch(lengths, num_queries=num_queries, block_size=block_size, heads=heads, head_dim=head_dim, seed=len(str(row)))
+    batch = random_batch(
+        lengths, num_queries=num_queries, block_size=block_size, heads=heads, head_dim=head_dim, seed=len(str(row))
+    )
     batch.q = batch.q.to(query_dtype)
     for name in ("k_cache", "v_cache"):
         setattr(batch, name, getattr(batch, name).float().to(DTYPES[dtype]))
-    batch.keys, batch.values = ([x.float().to(DTYPES[dtype]).to(query_dtype) for x in xs] for xs in (batch.keys, batch.values))
+    batch.keys, batch.values = (
+        [x.float().to(DTYPES[dtype]).to(query_dtype) for x in xs] for xs in (batch.keys, batch.values)
+    )
     batch = batch.to(DEVICE)
     expected, expected_lse = batch.expected()
     out, lse = batch.run(attend, return_lse=True)
@@ -85,12 +95,16 @@ def test_errors_are_those_of_contiguous_attention(row):
     assert error(out, expected) <= 2 * error(contiguous, expected) + torch.finfo(query_dtype).eps
     seen = expected_lse.isfinite()
     assert torch.equal(lse.isfinite(), seen)
-    torch.testing.assert_close(lse[seen].double(), expected_lse[seen], rtol=1e-3, atol=1e-3 if query_dtype != torch.float32 else 1e-5)
+    torch.testing.assert_close(
+        lse[seen].double(), expected_lse[seen], rtol=1e-3, atol=1e-3 if query_dtype != torch.float32 else 1e-5
+    )
 
 
 @pytest.mark.parametrize("num_queries", [None, [3, 70]])
 def test_k_and_v_may_have_different_strides(num_queries):
-    batch = random_batch([5, 130], num_queries=num_queries, heads=(4, 2), head_dim=16, block_size=4, dtype=torch.float32).to(DEVICE)
+    batch = random_batch(
+        [5, 130], num_queries=num_queries, heads=(4, 2), head_dim=16, block_size=4, dtype=torch.float32
+    ).to(DEVICE)
     wide = torch.full((*batch.v_cache.shape[:2], 5, 24), torch.nan, device=DEVICE)
     wide[:, :, 1:3, 8:] = batch.v_cache
     batch.v_cache = wide[:, :, 1:3, 8:]
@@ -101,7 +115,9 @@ def test_k_and_v_may_have_different_strides(num_queries):
 @pytest.mark.parametrize("scale", [-0.3, 0.0])
 def test_the_scale_may_be_negative_or_zero(num_queries, scale):
     batch = random_batch([5, 130], num_queries=num_queries, heads=(4, 2), dtype=torch.float32).to(DEVICE)
-    torch.testing.assert_close(batch.run(attend, scale=scale).double(), batch.expected(scale=scale)[0], rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(
+        batch.run(attend, scale=scale).double(), batch.expected(scale=scale)[0], rtol=1e-5, atol=1e-5
+    )
 
 
 @pytest.mark.parametrize("num_queries", [None, [70]])

@@ -30,7 +30,9 @@ assert torch.equal(cache[0, 3], new[0])
 def test_a_cache_with_heads_far_apart_is_written_beyond_two_to_the_31():
     if os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") < 8 << 30:
         pytest.skip("needs 4 GiB of address space that is hardly touched; this machine is short of memory")
-    ran = subprocess.run([sys.executable, "-c", HEADS_FIRST], env=os.environ | {"TRITON_INTERPRET": "1"}, capture_output=True, text=True)
+    ran = subprocess.run(
+        [sys.executable, "-c", HEADS_FIRST], env=os.environ | {"TRITON_INTERPRET": "1"}, capture_output=True, text=True
+    )
     assert ran.returncode == 0, (ran.returncode, ran.stderr[-500:])
 
 
@@ -47,7 +49,10 @@ def test_a_gpu_without_fp8_instructions_gets_the_torch_backend_or_a_clear_refusa
 
 def test_a_gpu_of_another_maker_gets_the_torch_backend_or_a_clear_refusal(monkeypatch):
     monkeypatch.setattr(torch.version, "hip", "6.4")
-    q, cache = SimpleNamespace(is_cuda=True, is_cpu=False, dtype=torch.bfloat16, device="cuda:0"), SimpleNamespace(dtype=torch.bfloat16)
+    q, cache = (
+        SimpleNamespace(is_cuda=True, is_cpu=False, dtype=torch.bfloat16, device="cuda:0"),
+        SimpleNamespace(dtype=torch.bfloat16),
+    )
     assert dispatch.pick_backend("auto", q, cache) is torch_backend
     with pytest.raises(RuntimeError, match="backend 'triton' is written for NVIDIA GPUs"):
         dispatch.pick_backend("triton", q, cache)
@@ -60,7 +65,9 @@ def test_more_programs_than_a_grid_takes_are_refused_in_a_sentence():
     with pytest.raises(ValueError, match="seq_lens must have at most 65535 sequences for backend 'triton', not 65536"):
         paged_attention(q, cache, cache, tables, lens, backend="triton")
     starts = torch.tensor([0, len(q)], dtype=torch.int32, device=q.device)
-    with pytest.raises(ValueError, match="q must have fewer tokens for backend 'triton': at most 65535 tiles of 1, not 65537"):
+    with pytest.raises(
+        ValueError, match="q must have fewer tokens for backend 'triton': at most 65535 tiles of 1, not 65537"
+    ):
         paged_attention(q, cache, cache, tables[:1], lens[:1], query_start_loc=starts, backend="triton")
 
 

@@ -1,4 +1,6 @@
-"""How the Triton kernels are launched: few variants, no waiting, any stream, and replays of a captured graph with other lengths."""
+"""How the Triton kernels are launched: few variants, no waiting, any stream, and replays of a captured graph with other
+lengths.
+"""
 
 import sys
 from functools import partial
@@ -77,14 +79,23 @@ def test_after_the_warm_up_nothing_is_left_to_compile(recorded, heads, gpu, monk
         q = zeros(batch, heads[0], 128, dtype=torch.bfloat16)
         tables, lens = zeros(batch, -(-longest // 16), dtype=torch.int32), zeros(batch, dtype=torch.int32)
         attend(q, cache, cache.clone(), tables, lens)
-        attend(q, cache, cache.clone(), tables, lens, query_start_loc=torch.arange(batch + 1, dtype=torch.int32, device=DEVICE))
+        attend(
+            q,
+            cache,
+            cache.clone(),
+            tables,
+            lens,
+            query_start_loc=torch.arange(batch + 1, dtype=torch.int32, device=DEVICE),
+        )
         new = zeros(batch, heads[1], 128, dtype=torch.bfloat16)
         write_kv(new, new, cache, cache, torch.full((batch,), -1, device=DEVICE), backend="triton")
     assert [set(one.compiled) for one in recorded] == ready
 
 
 def test_a_warm_up_leaves_the_caches_alone(monkeypatch):
-    monkeypatch.setattr("pagedkv.attention.triton.warmup.multiprocessors", lambda device: 1)  # few programs, for the interpreter
+    monkeypatch.setattr(
+        "pagedkv.attention.triton.warmup.multiprocessors", lambda device: 1
+    )  # few programs, for the interpreter
     caches = [torch.full((2, 4, 2, 16), 7.0, device=DEVICE) for _ in range(2)]
     warmup(*caches, 4, return_lse=True)
     assert all((cache == 7.0).all() for cache in caches)
@@ -117,7 +128,9 @@ def test_a_graph_replays_with_other_lengths_and_tables():
         full.seq_lens.copy_(torch.tensor(lengths))
         full.block_tables[0, :56] = full.block_tables[0, :56].roll(1)
         graph.replay()
-        expected = paged_attention(full.q, full.k_cache, full.v_cache, full.block_tables, full.seq_lens, backend="torch")
+        expected = paged_attention(
+            full.q, full.k_cache, full.v_cache, full.block_tables, full.seq_lens, backend="torch"
+        )
         torch.testing.assert_close(out, expected, rtol=1e-4, atol=1e-5)
 
 
@@ -170,10 +183,17 @@ def test_addresses_beyond_2_to_the_31():
     assert torch.equal(k_cache.flatten(0, 1)[slots], k) and torch.equal(v_cache.flatten(0, 1)[slots], v)
     q = torch.randn(40, 32, 128, dtype=torch.float16, device="cuda")
     tables, lens = blocks.int()[None], torch.tensor([40], dtype=torch.int32, device="cuda")
-    small = (k_cache[blocks].contiguous(), v_cache[blocks].contiguous(), torch.arange(3, dtype=torch.int32, device="cuda")[None], lens)
+    small = (
+        k_cache[blocks].contiguous(),
+        v_cache[blocks].contiguous(),
+        torch.arange(3, dtype=torch.int32, device="cuda")[None],
+        lens,
+    )
     starts = torch.tensor([0, 40], dtype=torch.int32, device="cuda")
     assert torch.equal(attend(q[-1:], k_cache, v_cache, tables, lens), attend(q[-1:], *small))
-    assert torch.equal(attend(q, k_cache, v_cache, tables, lens, query_start_loc=starts), attend(q, *small, query_start_loc=starts))
+    assert torch.equal(
+        attend(q, k_cache, v_cache, tables, lens, query_start_loc=starts), attend(q, *small, query_start_loc=starts)
+    )
 
 
 @pytest.mark.gpu
@@ -193,5 +213,7 @@ def test_a_decode_step_compiles_whole_and_the_operators_pass_opcheck():
     torch.testing.assert_close(torch.compile(step, fullgraph=True)(batch.q, *compiled_caches), expected)
     torch.testing.assert_close(compiled_caches, eager_caches)
     rest = (None, None, None, None, None, None, None, True, "triton", False)
-    torch.library.opcheck(torch.ops.pagedkv.paged_attention, (batch.q, *eager_caches, batch.block_tables, batch.seq_lens, *rest))
+    torch.library.opcheck(
+        torch.ops.pagedkv.paged_attention, (batch.q, *eager_caches, batch.block_tables, batch.seq_lens, *rest)
+    )
     torch.library.opcheck(torch.ops.pagedkv.write_kv, (new, new, *eager_caches, slots, None, None, "triton"))

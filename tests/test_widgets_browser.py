@@ -18,7 +18,9 @@ def drawn(wing) -> list[str]:
     """The widgets of a wing: NAME for each NAME_svg."""
     if find_spec(f"{wing.package}.widgets") is None:
         return []
-    return [name.removesuffix("_svg") for name in vars(import_module(f"{wing.package}.widgets")) if name.endswith("_svg")]
+    return [
+        name.removesuffix("_svg") for name in vars(import_module(f"{wing.package}.widgets")) if name.endswith("_svg")
+    ]
 
 
 WIDGETS = [f"{wing.package}:{name}" for wing in wings() for name in drawn(wing)]
@@ -33,9 +35,15 @@ def page(tmp_path_factory):
     (home / "work").mkdir()
     calls = [widget.split(":") for widget in WIDGETS]
     cells = [nbformat.v4.new_code_cell(f"from {package} import widgets\nwidgets.{name}()") for package, name in calls]
-    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}, "language_info": {"name": "python"}}
+    kernel = {
+        "kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"},
+        "language_info": {"name": "python"},
+    }
     nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=kernel), home / "work" / "widgets.ipynb")
-    with jupyter_lab(home / "work", home) as address, notebook_page(address, "widgets.ipynb", height=1200 * len(WIDGETS)) as page:
+    with (
+        jupyter_lab(home / "work", home) as address,
+        notebook_page(address, "widgets.ipynb", height=1200 * len(WIDGETS)) as page,
+    ):
         run_all_cells(page)
         yield page
 

@@ -65,30 +65,45 @@ def test_without_a_rate_all_wait_at_the_start_and_with_one_gaps_are_poisson():
     assert [r.request_id for r in sample_requests("sharegpt", 3)] == [0, 1, 2]
 
 
-@pytest.mark.parametrize(("arguments", "message"), [
-    (("shakespeare", 5), "name must be one of 'paper-sharegpt', .*not 'shakespeare'"),
-    ((None, 5), "name must be one of"),
-    (("sharegpt", 0), "n must be .*at least 1.*not 0"),
-    (("sharegpt", 2.0), "n must be .*not 2.0"),
-    (("sharegpt", True), "n must be .*not True"),
-    (("sharegpt", 10**12), "n must be .*at most 10000000, not 1000000000000"),
-    (("sharegpt", 5, 0), "rate must be a finite number above 0, not 0"),
-    (("sharegpt", 5, -1.0), "rate must be"),
-    (("sharegpt", 5, float("nan")), "rate must be .*nan"),
-    (("sharegpt", 5, float("inf")), "rate must be .*inf"),
-    (("sharegpt", 5, "2"), "rate must be .*'2'"),
-    (("sharegpt", 5, 1.0, -1), "seed must be"),
-    (("sharegpt", 5, 1.0, 0.5), "seed must be"),
-])
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("shakespeare", 5), "name must be one of 'paper-sharegpt', .*not 'shakespeare'"),
+        ((None, 5), "name must be one of"),
+        (("sharegpt", 0), "n must be .*at least 1.*not 0"),
+        (("sharegpt", 2.0), "n must be .*not 2.0"),
+        (("sharegpt", True), "n must be .*not True"),
+        (("sharegpt", 10**12), "n must be .*at most 10000000, not 1000000000000"),
+        (("sharegpt", 5, 0), "rate must be a finite number above 0, not 0"),
+        (("sharegpt", 5, -1.0), "rate must be"),
+        (("sharegpt", 5, float("nan")), "rate must be .*nan"),
+        (("sharegpt", 5, float("inf")), "rate must be .*inf"),
+        (("sharegpt", 5, "2"), "rate must be .*'2'"),
+        (("sharegpt", 5, 1.0, -1), "seed must be"),
+        (("sharegpt", 5, 1.0, 0.5), "seed must be"),
+    ],
+)
 def test_bad_arguments_are_named(arguments, message):
     with pytest.raises((ValueError, TypeError), match=message):
         sample_requests(*arguments)
 
 
-@pytest.mark.parametrize(("field", "value"), [
-    ("request_id", -1), ("request_id", 0.5), ("arrival_s", -0.1), ("arrival_s", float("nan")), ("arrival_s", 1e10), ("arrival_s", "now"),
-    ("prompt_tokens", 0), ("prompt_tokens", True), ("prompt_tokens", 10**20), ("output_tokens", -1), ("output_tokens", 1.0),
-])
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("request_id", -1),
+        ("request_id", 0.5),
+        ("arrival_s", -0.1),
+        ("arrival_s", float("nan")),
+        ("arrival_s", 1e10),
+        ("arrival_s", "now"),
+        ("prompt_tokens", 0),
+        ("prompt_tokens", True),
+        ("prompt_tokens", 10**20),
+        ("output_tokens", -1),
+        ("output_tokens", 1.0),
+    ],
+)
 def test_a_bad_request_names_its_field(field, value):
     good = {"request_id": 0, "arrival_s": 0.0, "prompt_tokens": 1, "output_tokens": 0}
     with pytest.raises((ValueError, TypeError), match=f"{field} must be"):
@@ -108,12 +123,17 @@ def test_an_azure_trace(tmp_path):
 
 
 def test_columns_are_found_by_name_and_a_byte_order_mark_does_no_harm(tmp_path):
-    path = write(tmp_path, "\ufeffGeneratedTokens, TIMESTAMP ,Kind,ContextTokens\r\n7,2023-11-16 18:15:46,chat,300\r\n\r\n")
+    path = write(
+        tmp_path, "\ufeffGeneratedTokens, TIMESTAMP ,Kind,ContextTokens\r\n7,2023-11-16 18:15:46,chat,300\r\n\r\n"
+    )
     assert load_trace(path) == [Request(0, 0.0, 300, 7)]
 
 
 def test_quoted_cells_are_read(tmp_path):
-    path = write(tmp_path, '"TIMESTAMP","ContextTokens","GeneratedTokens","Kind"\n"2023-11-16 18:15:46","374","44","chat, long"\n')
+    path = write(
+        tmp_path,
+        '"TIMESTAMP","ContextTokens","GeneratedTokens","Kind"\n"2023-11-16 18:15:46","374","44","chat, long"\n',
+    )
     assert load_trace(path) == [Request(0, 0.0, 374, 44)]
 
 
@@ -135,33 +155,42 @@ ROW = "2023-11-16 18:15:46,374,44\n"
 GOOD = '{"timestamp": 0, "input_length": 4, "output_length": 2}\n'
 
 
-@pytest.mark.parametrize(("text", "message"), [
-    ("", "is empty"),
-    ("\n \n", "is empty"),
-    (AZURE, "a header but no request"),
-    ("TIMESTAMP,ContextTokens\n2023-11-16 18:15:46,374\n", "line 1: .*GeneratedTokens is missing"),
-    (AZURE.replace("TIMESTAMP", "ContextTokens,TIMESTAMP") + "1,2023-11-16 18:15:46,3,4\n", "line 1: .*ContextTokens stands there 2 times"),
-    (AZURE + "x" * 200_000 + ",374,44\n", "line 2: field larger than field limit"),
-    (AZURE + '2023-11-16 18:15:47,"1,374",44\n', "line 2: ContextTokens must be a whole number, not '1,374'"),
-    (AZURE + ROW + "2023-11-16 18:15:47,374\n", "line 3: 2 columns, the header has 3"),
-    (AZURE + ROW + "2023-11-16 18:15:47,nan,44\n", "line 3: ContextTokens must be a whole number, not 'nan'"),
-    (AZURE + ROW + "2023-11-16 18:15:47,374,\n", "line 3: GeneratedTokens must be a whole number, not ''"),
-    (AZURE + ROW + "2023-11-16 18:15:47,374,-4\n", "line 3: GeneratedTokens .*'-4'"),
-    (AZURE + ROW + "2023-11-16 18:15:47,1.5,4\n", "line 3: ContextTokens .*'1.5'"),
-    (AZURE + ROW + "2023-11-16 18:15:47,0,4\n", "line 3: prompt_tokens must be"),
-    (AZURE + ROW + "yesterday,374,44\n", "line 3: .*yesterday"),
-    (AZURE + ROW + "\n2023-11-16 18:15:45,374,44\n", "line 4: the time goes back by 1 s"),
-    ('{"timestamp": 0, "input_length": 4}\n', "line 1: 'output_length' is missing"),
-    (GOOD + '{"timestamp": 1,\n', "line 2: must be a JSON object"),
-    (GOOD + "[" * 10**5 + "\n", "line 2: must be a JSON object"),
-    (GOOD + "[1, 2, 3]\n", "line 2: must be a JSON object"),
-    ('{"timestamp": NaN, "input_length": 4, "output_length": 2}\n', "line 1: timestamp must be a finite number, not nan"),
-    ('{"timestamp": "0", "input_length": 4, "output_length": 2}\n', "line 1: timestamp must be .*'0'"),
-    ('{"timestamp": 0, "input_length": NaN, "output_length": 2}\n', "line 1: input_length must be"),
-    ('{"timestamp": 0, "input_length": true, "output_length": 2}\n', "line 1: input_length must be"),
-    ('{"timestamp": 0, "input_length": 4, "output_length": null}\n', "line 1: output_length must be"),
-    (GOOD.replace("0", "9") + GOOD, "line 2: the time goes back by 0.009 s"),
-])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is empty"),
+        ("\n \n", "is empty"),
+        (AZURE, "a header but no request"),
+        ("TIMESTAMP,ContextTokens\n2023-11-16 18:15:46,374\n", "line 1: .*GeneratedTokens is missing"),
+        (
+            AZURE.replace("TIMESTAMP", "ContextTokens,TIMESTAMP") + "1,2023-11-16 18:15:46,3,4\n",
+            "line 1: .*ContextTokens stands there 2 times",
+        ),
+        (AZURE + "x" * 200_000 + ",374,44\n", "line 2: field larger than field limit"),
+        (AZURE + '2023-11-16 18:15:47,"1,374",44\n', "line 2: ContextTokens must be a whole number, not '1,374'"),
+        (AZURE + ROW + "2023-11-16 18:15:47,374\n", "line 3: 2 columns, the header has 3"),
+        (AZURE + ROW + "2023-11-16 18:15:47,nan,44\n", "line 3: ContextTokens must be a whole number, not 'nan'"),
+        (AZURE + ROW + "2023-11-16 18:15:47,374,\n", "line 3: GeneratedTokens must be a whole number, not ''"),
+        (AZURE + ROW + "2023-11-16 18:15:47,374,-4\n", "line 3: GeneratedTokens .*'-4'"),
+        (AZURE + ROW + "2023-11-16 18:15:47,1.5,4\n", "line 3: ContextTokens .*'1.5'"),
+        (AZURE + ROW + "2023-11-16 18:15:47,0,4\n", "line 3: prompt_tokens must be"),
+        (AZURE + ROW + "yesterday,374,44\n", "line 3: .*yesterday"),
+        (AZURE + ROW + "\n2023-11-16 18:15:45,374,44\n", "line 4: the time goes back by 1 s"),
+        ('{"timestamp": 0, "input_length": 4}\n', "line 1: 'output_length' is missing"),
+        (GOOD + '{"timestamp": 1,\n', "line 2: must be a JSON object"),
+        (GOOD + "[" * 10**5 + "\n", "line 2: must be a JSON object"),
+        (GOOD + "[1, 2, 3]\n", "line 2: must be a JSON object"),
+        (
+            '{"timestamp": NaN, "input_length": 4, "output_length": 2}\n',
+            "line 1: timestamp must be a finite number, not nan",
+        ),
+        ('{"timestamp": "0", "input_length": 4, "output_length": 2}\n', "line 1: timestamp must be .*'0'"),
+        ('{"timestamp": 0, "input_length": NaN, "output_length": 2}\n', "line 1: input_length must be"),
+        ('{"timestamp": 0, "input_length": true, "output_length": 2}\n', "line 1: input_length must be"),
+        ('{"timestamp": 0, "input_length": 4, "output_length": null}\n', "line 1: output_length must be"),
+        (GOOD.replace("0", "9") + GOOD, "line 2: the time goes back by 0.009 s"),
+    ],
+)
 def test_a_malformed_trace_names_the_file_and_the_line(tmp_path, text, message):
     with pytest.raises(ValueError, match=f"trace.csv.*{message}"):
         load_trace(write(tmp_path, text))

@@ -1,7 +1,8 @@
-"""The rules of every widget: a pure and legible picture, a label on each control, little work for a move. A lesson's test makes its tests
-from here:
+"""The rules of every widget: a pure and legible picture, a label on each control, little work for a move. A lesson's
+test makes its tests from here:
 
-    test_pictures, test_moves, test_controls = widget_tests(widgets, {"kv_size": [settings at the ends of the controls, ...]})
+    test_pictures, test_moves, test_controls = widget_tests(widgets, {"kv_size": [settings at the ends of the controls,
+    ...]})
 """
 
 import xml.etree.ElementTree as ElementTree
@@ -16,14 +17,17 @@ BYTES = 600_000  # of an SVG at most: what a browser draws without a pause
 
 
 def widget_tests(module, settings: dict[str, list[dict]]):
-    """Three tests over the widgets of `module`: `settings` maps NAME to arguments of NAME_svg, at the ends of its controls.
+    """Three tests over the widgets of `module`: `settings` maps NAME to arguments of NAME_svg, at the ends of its
+    controls.
 
     Also holds that `settings` names every widget of the module.
     """
     found = {name.removesuffix("_svg") for name in vars(module) if name.endswith("_svg")}
     assert found == set(settings), f"widgets without settings, or the other way round: {found ^ set(settings)}"
 
-    @pytest.mark.parametrize(("name", "values"), [(name, values) for name, cases in settings.items() for values in cases])
+    @pytest.mark.parametrize(
+        ("name", "values"), [(name, values) for name, cases in settings.items() for values in cases]
+    )
     def pictures(name, values):
         draw = getattr(module, f"{name}_svg")
         svg = draw(**values)

@@ -39,18 +39,24 @@ def shapes_attention(q, k_cache, v_cache, block_tables, seq_lens, query_start_lo
     _tensor("seq_lens", seq_lens, 1, "[num_seqs]", (torch.int32,), device)
     num_seqs = seq_lens.shape[0]
     if block_tables.shape[0] != num_seqs:
-        raise ValueError(f"block_tables must have a row for each of the {num_seqs} sequences of seq_lens, not {block_tables.shape[0]}")
+        raise ValueError(
+            f"block_tables must have a row for each of the {num_seqs} sequences of seq_lens, not "
+            f"{block_tables.shape[0]}"
+        )
     if block_tables.stride(1) != 1 and block_tables.shape[1] > 1:
         raise ValueError(f"block_tables must have stride 1 along a row, not {block_tables.stride(1)}")
     if query_start_loc is None:
         if num_tokens != num_seqs:
             raise ValueError(
-                f"q must have one token for each of the {num_seqs} sequences, not {num_tokens}; give query_start_loc where it has more"
+                f"q must have one token for each of the {num_seqs} sequences, not {num_tokens}; give query_start_loc "
+                "where it has more"
             )
     else:
         _tensor("query_start_loc", query_start_loc, 1, "[num_seqs + 1]", (torch.int32,), device)
         if query_start_loc.shape[0] != num_seqs + 1:
-            raise ValueError(f"query_start_loc must have num_seqs + 1 = {num_seqs + 1} entries, not {query_start_loc.shape[0]}")
+            raise ValueError(
+                f"query_start_loc must have num_seqs + 1 = {num_seqs + 1} entries, not {query_start_loc.shape[0]}"
+            )
         _contiguous("query_start_loc", query_start_loc)
     _contiguous("seq_lens", seq_lens)
     if out is not None:
@@ -89,18 +95,26 @@ def values_attention(q, k_cache, block_tables, seq_lens, query_start_loc, option
         raise ValueError(f"seq_lens must be at least 0, not {int(lengths.min())}")
     if (lengths > capacity).any():
         raise ValueError(
-            f"block_tables has room for {capacity} tokens ({block_tables.shape[1]} blocks of {block_size}), not for {int(lengths.max())}"
+            f"block_tables has room for {capacity} tokens ({block_tables.shape[1]} blocks of {block_size}), not for "
+            f"{int(lengths.max())}"
         )
     if (lengths > max_seq_len).any():
-        raise ValueError(f"max_seq_len must be at least the longest of seq_lens, {int(lengths.max())}, not {max_seq_len}")
-    oldest = lengths * 0 if window is None else (lengths - num_queries - window + 1).clamp(min=0)  # position of the first key used
+        raise ValueError(
+            f"max_seq_len must be at least the longest of seq_lens, {int(lengths.max())}, not {max_seq_len}"
+        )
+    oldest = (
+        lengths * 0 if window is None else (lengths - num_queries - window + 1).clamp(min=0)
+    )  # position of the first key used
     block = torch.arange(block_tables.shape[1], device=q.device)
     needed = lengths * (num_queries > 0)  # nothing is read for a sequence without a query
     used = (block >= oldest[:, None] // block_size) & (block * block_size < needed[:, None])
     wrong = (used & ((block_tables < 0) | (block_tables >= num_blocks))).nonzero()
     if len(wrong):
         row, column = wrong[0].tolist()
-        raise ValueError(f"block_tables[{row}, {column}] must be a block from 0 to {num_blocks - 1}, not {int(block_tables[row, column])}")
+        raise ValueError(
+            f"block_tables[{row}, {column}] must be a block from 0 to {num_blocks - 1}, not "
+            f"{int(block_tables[row, column])}"
+        )
 
 
 def shapes_write(k, v, k_cache, v_cache, slot_mapping, k_scale, v_scale):
@@ -114,12 +128,16 @@ def shapes_write(k, v, k_cache, v_cache, slot_mapping, k_scale, v_scale):
     heads = _caches(k_cache, v_cache, (k.dtype, FP8), device)
     for name, new in (("k", k), ("v", v)):
         if new.shape[1:] != heads:
-            raise ValueError(f"{name} must be {layout} with the caches' heads and head_dim {list(heads)}, not {list(new.shape[1:])}")
+            raise ValueError(
+                f"{name} must be {layout} with the caches' heads and head_dim {list(heads)}, not {list(new.shape[1:])}"
+            )
     if v.shape[0] != k.shape[0]:
         raise ValueError(f"v must have k's {k.shape[0]} tokens, not {v.shape[0]}")
     _tensor("slot_mapping", slot_mapping, 1, "[num_tokens]", (torch.int64,), device)
     if slot_mapping.shape[0] != k.shape[0]:
-        raise ValueError(f"slot_mapping must have one slot for each of the {k.shape[0]} tokens, not {slot_mapping.shape[0]}")
+        raise ValueError(
+            f"slot_mapping must have one slot for each of the {k.shape[0]} tokens, not {slot_mapping.shape[0]}"
+        )
     _contiguous("slot_mapping", slot_mapping)
     scales(k_cache, k_scale, v_scale)
 
@@ -130,7 +148,10 @@ def values_write(k_cache, slot_mapping):
     wrong = ((slot_mapping < -1) | (slot_mapping >= num_slots)).nonzero()
     if len(wrong):
         at = int(wrong[0])
-        raise ValueError(f"slot_mapping[{at}] must be a slot from 0 to {num_slots - 1}, or -1 for padding, not {int(slot_mapping[at])}")
+        raise ValueError(
+            f"slot_mapping[{at}] must be a slot from 0 to {num_slots - 1}, or -1 for padding, not "
+            f"{int(slot_mapping[at])}"
+        )
 
 
 def scales(cache, k_scale, v_scale):
@@ -150,11 +171,15 @@ def _caches(k_cache, v_cache, dtypes, device):
     if v_cache.shape != shape:
         raise ValueError(f"v_cache must have k_cache's shape {list(shape)}, not {list(v_cache.shape)}")
     if shape[1] not in BLOCK_SIZES:
-        raise ValueError(f"k_cache must have a block size (dimension 1) that is a power of two from 1 to 256, not {shape[1]}")
+        raise ValueError(
+            f"k_cache must have a block size (dimension 1) that is a power of two from 1 to 256, not {shape[1]}"
+        )
     if shape[2] == 0:
         raise ValueError("k_cache must have at least one KV head (dimension 2), not 0")
     if shape[3] not in HEAD_DIMS:
-        raise ValueError(f"k_cache must have a head_dim (dimension 3) that is a multiple of 8 from 16 to 256, not {shape[3]}")
+        raise ValueError(
+            f"k_cache must have a head_dim (dimension 3) that is a multiple of 8 from 16 to 256, not {shape[3]}"
+        )
     return shape[2:]
 
 

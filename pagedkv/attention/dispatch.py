@@ -1,7 +1,7 @@
 """A call as it runs: check it, pick a backend, allocate the result, launch.
 
-Backends are interchangeable: three functions, decode, prefill and write, that take checked arguments and fill what they are
-given. `paged` is the front door to this, `operators` the way in for torch.compile.
+Backends are interchangeable: three functions, decode, prefill and write, that take checked arguments and fill what they
+are given. `paged` is the front door to this, `operators` the way in for torch.compile.
 """
 
 from functools import cache
@@ -55,16 +55,21 @@ def pick_backend(backend, x, k_cache):
     if x.dtype == torch.float64:
         raise TypeError("backend 'triton' takes float16, bfloat16 and float32, not float64; backend='torch' does")
     if lacks_fp8:
-        raise TypeError("backend 'triton' takes FP8 caches on GPUs of compute capability 8.9 and above; backend='torch' takes them on all")
+        raise TypeError(
+            "backend 'triton' takes FP8 caches on GPUs of compute capability 8.9 and above; backend='torch' takes "
+            "them on all"
+        )
     if torch.version.hip:
         raise RuntimeError("backend 'triton' is written for NVIDIA GPUs; backend='torch' runs on AMD's")
     if not find_triton():
         raise ImportError(
-            "backend 'triton' needs Triton, which is not installed here (pip install triton; Linux only); backend='torch' needs nothing"
+            "backend 'triton' needs Triton, which is not installed here (pip install triton; Linux only); "
+            "backend='torch' needs nothing"
         )
     if x.is_cpu and not triton_backend().interpreted:
         raise RuntimeError(
-            "backend 'triton' runs on CPU tensors only in Triton's interpreter: set TRITON_INTERPRET=1 before Triton is imported"
+            "backend 'triton' runs on CPU tensors only in Triton's interpreter: set TRITON_INTERPRET=1 before Triton "
+            "is imported"
         )
     return triton_backend()
 

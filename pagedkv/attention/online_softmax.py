@@ -1,8 +1,10 @@
 """Online softmax: three running numbers per query that make one pass over the keys enough.
 
 m is the largest score seen, l the sum of e^(score - m), o the sum of e^(score - m) · value. All three refer to the same
-m, the base; when m rises, l and o are multiplied by e^(old m - new m), which is at most 1, and the base cancels in o / l.
-(m, l) after Milakov & Gimelshein (arXiv 1805.02867), o after Rabe & Staats (2112.05682) and FlashAttention (2205.14135).
+m, the base; when m rises, l and o are multiplied by e^(old m - new m), which is at most 1, and the base cancels in o /
+l.
+(m, l) after Milakov & Gimelshein (arXiv 1805.02867), o after Rabe & Staats (2112.05682) and FlashAttention
+(2205.14135).
 """
 # ruff: noqa: E741 (l is the papers' name)
 
@@ -10,14 +12,16 @@ import torch
 
 
 class SoftmaxState:
-    """m, l [..., num_queries] and o [..., num_queries, head_dim]. `SoftmaxState()` has seen nothing and fits any shape."""
+    """m, l [..., num_queries] and o [..., num_queries, head_dim]. `SoftmaxState()` has seen nothing; it fits all."""
 
     def __init__(self, m=float("-inf"), l=0.0, o=0.0):
         self.m, self.l, self.o = (torch.as_tensor(x) for x in (m, l, o))
 
     @classmethod
     def of_block(cls, scores, values):
-        """The state of one block alone: scores [..., num_queries, num_keys] (-inf where masked), values [..., num_keys, head_dim]."""
+        """The state of one block alone: scores [..., num_queries, num_keys] (-inf where masked), values [..., num_keys,
+        head_dim].
+        """
         m = scores.amax(-1)
         weights = torch.exp(scores - finite(m).unsqueeze(-1))  # [..., num_queries, num_keys], all at most 1
         return cls(m, weights.sum(-1), weights @ values)
@@ -44,10 +48,15 @@ class SoftmaxState:
         return torch.where(l == 0, 0.0, self.o / l)
 
     def lse(self):
-        """log(sum of e^score) [..., num_queries]: what a normalised part must carry to be merged; -inf where nothing was visible."""
+        """log(sum of e^score) [..., num_queries]: what a normalised part must carry to be merged; -inf where nothing
+        was visible.
+        """
         return self.m + torch.log(self.l)
 
 
 def finite(m):
-    """m as a base to subtract: 0 where nothing was seen, since (-inf) - (-inf) is NaN and e^(-inf - 0) is 0."""
+    """m as a base to subtract: 0 where nothing was seen.
+
+    (-inf) - (-inf) is NaN, but e^(-inf - 0) is 0.
+    """
     return torch.where(m == float("-inf"), 0.0, m)

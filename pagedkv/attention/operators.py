@@ -1,4 +1,5 @@
-"""The calls as PyTorch operators, `pagedkv::paged_attention` and `pagedkv::write_kv`, so that torch.compile keeps them whole in its graph.
+"""The calls as PyTorch operators, `pagedkv::paged_attention` and `pagedkv::write_kv`, so that torch.compile keeps them
+whole in its graph.
 
 An operator costs tens of microseconds per call, so an eager call does not go through here.
 """
@@ -13,10 +14,13 @@ from pagedkv.attention.options import Options
 @torch.library.custom_op("pagedkv::paged_attention", mutates_args=())
 def paged_attention(
     q: Tensor, k_cache: Tensor, v_cache: Tensor, block_tables: Tensor, seq_lens: Tensor, query_start_loc: Tensor | None,
-    max_seq_len: int | None, scale: float | None, window: int | None, softcap: float | None, k_scale: float | None, v_scale: float | None,
-    return_lse: bool, backend: str, validate: bool,
+    max_seq_len: int | None, scale: float | None, window: int | None, softcap: float | None,
+    k_scale: float | None, v_scale: float | None, return_lse: bool, backend: str, validate: bool,
 ) -> list[Tensor]:  # fmt: skip
-    """[out], or [out, lse] with `return_lse`. The options stand one by one, in the order of `Options`: a schema is flat."""
+    """[out], or [out, lse] with `return_lse`.
+
+    The options stand one by one, in the order of `Options`: a schema is flat.
+    """
     options = Options(max_seq_len, scale, window, softcap, k_scale, v_scale)
     results = dispatch.attend(
         q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, options, None, return_lse, backend, validate
@@ -35,7 +39,14 @@ def _(
 
 @torch.library.custom_op("pagedkv::write_kv", mutates_args=("k_cache", "v_cache"))
 def write_kv(
-    k: Tensor, v: Tensor, k_cache: Tensor, v_cache: Tensor, slot_mapping: Tensor, k_scale: float | None, v_scale: float | None, backend: str
+    k: Tensor,
+    v: Tensor,
+    k_cache: Tensor,
+    v_cache: Tensor,
+    slot_mapping: Tensor,
+    k_scale: float | None,
+    v_scale: float | None,
+    backend: str,
 ) -> None:
     """See `pagedkv.attention.paged.write_kv`."""
     dispatch.store(k, v, k_cache, v_cache, slot_mapping, k_scale, v_scale, backend)

@@ -9,7 +9,8 @@ from typing import NamedTuple
 class Options(NamedTuple):
     """The options of `pagedkv.attention.paged.paged_attention`, under their names there; None where left out.
 
-    Backends get them resolved, and unpack them in this order. The schema of the operator in `operators` has the same order.
+    Backends get them resolved, and unpack them in this order. The schema of the operator in `operators` has the same
+    order.
     """
 
     max_seq_len: int | None = None
@@ -28,8 +29,9 @@ class Options(NamedTuple):
     def resolved(self, capacity: int, head_dim: int) -> "Options":
         """With lengths that tables with room for `capacity` tokens can have, and the scale of `head_dim`.
 
-        An upper bound is no use beyond that room, and a window as long as any sequence hides nothing: both may end there. The soft cap
-        and the scales of FP8 stay None where they were left out, since a kernel without them is another one.
+        An upper bound is no use beyond that room, and a window as long as any sequence hides nothing: both may end
+        there. The soft cap and the scales of FP8 stay None where they were left out, since a kernel without them is
+        another one.
 
         Takes checked options; returns new ones.
         """

@@ -7,28 +7,31 @@ from pagedkv.attention.options import Options
 
 
 def paged_attention(
-    q, k_cache, v_cache, block_tables, seq_lens, *, query_start_loc=None, max_seq_len=None, scale=None, window=None, softcap=None,
-    k_scale=None, v_scale=None, out=None, return_lse=False, backend="auto", validate=False,
+    q, k_cache, v_cache, block_tables, seq_lens, *, query_start_loc=None, max_seq_len=None, scale=None, window=None,
+    softcap=None, k_scale=None, v_scale=None, out=None, return_lse=False, backend="auto", validate=False,
 ):  # fmt: skip
-    """Causal attention of the last tokens of each sequence over K and V that lie in blocks; shaped like `q`, no gradients.
+    """Causal attention of the last tokens of each sequence over K and V that lie in blocks; shaped like `q`, no
+    gradients.
 
-    Decode: q [num_seqs, num_q_heads, head_dim]. Prefill or mixed: q [num_tokens, num_q_heads, head_dim] and query_start_loc
-    int32 [num_seqs + 1]; the queries of sequence i are q[query_start_loc[i] : query_start_loc[i + 1]].
+    Decode: q [num_seqs, num_q_heads, head_dim]. Prefill or mixed: q [num_tokens, num_q_heads, head_dim] and
+    query_start_loc int32 [num_seqs + 1]; the queries of sequence i are q[query_start_loc[i] : query_start_loc[i + 1]].
     k_cache, v_cache [num_blocks, block_size, num_kv_heads, head_dim], of q's dtype or float8_e4m3fn.
-    block_tables int32 [num_seqs, max_blocks]: block ids in logical order. Entries past the last block in use, or before the
-      window, are not read.
+    block_tables int32 [num_seqs, max_blocks]: block ids in logical order. Entries past the last block in use, or before
+      the window, are not read.
     seq_lens int32 [num_seqs]: tokens stored, those of q included. Slots past them never matter.
 
-    max_seq_len: an upper bound of seq_lens that the host knows; as many tokens as the tables have room for, if left out. A tight one
-      saves work and memory for partial results. A captured graph keeps it: of a longer sequence a replay sees the last max_seq_len tokens.
+    max_seq_len: an upper bound of seq_lens that the host knows; as many tokens as the tables have room for, if left
+      out. A tight one saves work and memory for partial results. A captured graph keeps it: of a longer sequence a
+      replay sees the last max_seq_len tokens.
     scale: 1/sqrt(head_dim) if left out. window: how many tokens a query sees, itself included.
-    softcap: scores become softcap * tanh(score / softcap), before the mask. k_scale, v_scale: what an FP8 cache is multiplied by.
-    return_lse: return (out, lse), lse float32 [num_tokens, num_q_heads] being log(sum of e^score): it makes results over parts
-      of a context mergeable.
+    softcap: scores become softcap * tanh(score / softcap), before the mask. k_scale, v_scale: what an FP8 cache is
+    multiplied by.
+    return_lse: return (out, lse), lse float32 [num_tokens, num_q_heads] being log(sum of e^score): it makes results
+      over parts of a context mergeable.
     A query that sees nothing (a seq_lens of 0) gives zeros and an lse of -inf.
 
-    Raises TypeError or ValueError that names the argument. Lengths and table entries are looked at on a CPU always, on a GPU
-    only with `validate`, which waits for it.
+    Raises TypeError or ValueError that names the argument. Lengths and table entries are looked at on a CPU always, on
+    a GPU only with `validate`, which waits for it.
     After Kwon et al., "Efficient Memory Management for Large Language Model Serving with PagedAttention" (SOSP 2023).
     """
     options = Options(max_seq_len, scale, window, softcap, k_scale, v_scale)
@@ -48,10 +51,10 @@ def paged_attention(
 def write_kv(k, v, k_cache, v_cache, slot_mapping, *, k_scale=None, v_scale=None, backend="auto"):
     """Write k and v [num_tokens, num_kv_heads, head_dim] into the caches at slot_mapping int64 [num_tokens].
 
-    Slot s is k_cache[s // block_size, s % block_size]; a slot of -1 is padding and is skipped. An FP8 cache stores k / k_scale
-    and v / v_scale, and what is too large becomes its largest number.
-    Raises TypeError or ValueError that names the argument, and then has written nothing. Slots are looked at on a CPU; on a GPU
-    they are the caller's promise.
+    Slot s is k_cache[s // block_size, s % block_size]; a slot of -1 is padding and is skipped. An FP8 cache stores k /
+    k_scale and v / v_scale, and what is too large becomes its largest number.
+    Raises TypeError or ValueError that names the argument, and then has written nothing. Slots are looked at on a CPU;
+    on a GPU they are the caller's promise.
     """
     if torch.compiler.is_compiling():
         operators.write_kv(k, v, k_cache, v_cache, slot_mapping, k_scale, v_scale, backend)

@@ -1,8 +1,10 @@
-"""The attention that everything else here must equal, in plain PyTorch: in one piece, and block by block as the lesson writes it.
+"""The attention that everything else here must equal, in plain PyTorch: in one piece, and block by block as the lesson
+writes it.
 
-`attention` is nothing but one softmax: the scores of a query with every key exist at once, [num_q_heads, num_queries, num_keys].
-`blockwise_attention` looks up one physical block at a time, reads its valid slots where they lie, and hands scores and values to the online
-softmax.
+`attention` is nothing but one softmax: the scores of a query with every key exist at once, [num_q_heads, num_queries,
+num_keys].
+`blockwise_attention` looks up one physical block at a time, reads its valid slots where they lie, and hands scores and
+values to the online softmax.
 """
 
 import torch
@@ -13,8 +15,10 @@ from pagedkv.attention.online_softmax import SoftmaxState
 def attention(q, k, v, causal=True, scale=None):
     """Return softmax(q kᵀ · scale) v, shaped like `q`.
 
-    q [num_queries, num_q_heads, head_dim]; k, v [num_keys, num_kv_heads, head_dim], a KV head serving a run of query heads.
-    The queries are the last tokens of the sequence, so with `causal` query i sees the keys 0 … num_keys - num_queries + i.
+    q [num_queries, num_q_heads, head_dim]; k, v [num_keys, num_kv_heads, head_dim], a KV head serving a run of query
+    heads.
+    The queries are the last tokens of the sequence, so with `causal` query i sees the keys 0 … num_keys - num_queries +
+    i.
     A query that sees no key gets zeros. `scale` is 1/sqrt(head_dim) if left out.
     """
     num_queries, num_q_heads, head_dim = q.shape
@@ -54,5 +58,7 @@ def blockwise_attention(q, k_cache, v_cache, block_table, seq_len, scale=None):
         positions = torch.arange(first, first + valid, device=q.device)
         scores = scores.masked_fill(positions > query_positions[:, None], float("-inf"))
         state.update(scores, v.unsqueeze(1))
-    out = state.output().to(q.dtype).expand(num_kv_heads, group, num_queries, head_dim)  # 0-dimensional where there was no block
+    out = (
+        state.output().to(q.dtype).expand(num_kv_heads, group, num_queries, head_dim)
+    )  # 0-dimensional where there was no block
     return out.permute(2, 0, 1, 3).reshape(q.shape)

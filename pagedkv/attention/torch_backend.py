@@ -1,9 +1,9 @@
 """The torch backend: paged attention for a whole ragged batch in a few large tensor operations, fast on a CPU.
 
-The work is cut into items of equal size, a tile of queries against a chunk of keys, however long each sequence is; as many
-run at once as fit in a slab. Each ends as a partial softmax, and the partials of a tile are merged: split-KV, as in the
-Triton kernel. Keys are gathered by position, and a position past the last visible one reads that one instead, so what lies in
-unused slots never matters.
+The work is cut into items of equal size, a tile of queries against a chunk of keys, however long each sequence is; as
+many run at once as fit in a slab. Each ends as a partial softmax, and the partials of a tile are merged: split-KV, as
+in the Triton kernel. Keys are gathered by position, and a position past the last visible one reads that one instead, so
+what lies in unused slots never matters.
 """
 # ruff: noqa: E741 (l is the papers' name)
 
@@ -23,7 +23,10 @@ SLAB_BYTES = 16 << 20  # K, V and scores of the items that run at once
 
 @dataclass(frozen=True)
 class Tiles:
-    """Runs of queries of one sequence each; int64 [num_tiles] but for `size`. Queries past `count` are padding and repeat the last."""
+    """Runs of queries of one sequence each; int64 [num_tiles] but for `size`.
+
+    Queries past `count` are padding and repeat the last.
+    """
 
     sequence: torch.Tensor  # row of the block table
     token: torch.Tensor  # row of q with the first query
@@ -34,7 +37,10 @@ class Tiles:
 
 @torch.no_grad()
 def decode(q, k_cache, v_cache, block_tables, seq_lens, options, out, lse):
-    """One query per sequence, its last token. Takes checked arguments, writes `out` and `lse`; on a GPU it does not wait for the device."""
+    """One query per sequence, its last token.
+
+    Takes checked arguments, writes `out` and `lse`; on a GPU it does not wait for the device.
+    """
     row = torch.arange(q.shape[0], device=q.device)
     tiles = Tiles(row, row, seq_lens.long() - 1, torch.ones_like(row), 1)
     span = None if q.is_cpu else min(options.max_seq_len, options.window or options.max_seq_len)
@@ -59,8 +65,15 @@ def prefill(q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, option
 
 
 def attend(tiles, span, q, k_cache, v_cache, block_tables, options, out, lse):
-    """Run all tiles. `span`: an upper bound of the keys that a tile sees, or None to read the exact numbers on the host."""
-    num_tiles, (num_q_heads, head_dim), (block_size, num_kv_heads) = len(tiles.sequence), q.shape[1:], k_cache.shape[1:3]
+    """Run all tiles.
+
+    `span`: an upper bound of the keys that a tile sees, or None to read the exact numbers on the host.
+    """
+    num_tiles, (num_q_heads, head_dim), (block_size, num_kv_heads) = (
+        len(tiles.sequence),
+        q.shape[1:],
+        k_cache.shape[1:3],
+    )
     group, dtype, device = num_q_heads // num_kv_heads, torch.promote_types(q.dtype, torch.float32), q.device
     _, scale, window, softcap, k_scale, v_scale = options
     if num_tiles == 0:
@@ -99,7 +112,9 @@ def attend(tiles, span, q, k_cache, v_cache, block_tables, options, out, lse):
         if softcap is not None:
             scores = softcap * torch.tanh(scores / softcap)
         positions, last = positions[:, None, :], query_positions[tile, :, None]
-        hidden = positions > last if window is None else (positions > last) | (positions <= last - window)  # [items, size, chunk]
+        hidden = (
+            positions > last if window is None else (positions > last) | (positions <= last - window)
+        )  # [items, size, chunk]
         scores.view(-1, num_kv_heads, group, tiles.size, chunk).masked_fill_(hidden[:, None, None], float("-inf"))
         merge_rows(state, touched, tile - touched.start, SoftmaxState.of_block(scores, values))
 
@@ -113,7 +128,9 @@ def attend(tiles, span, q, k_cache, v_cache, block_tables, options, out, lse):
 
 
 def cut(spans, chunk):
-    """Cut spans of so many keys into chunks: for each item its span's index and where in the span it begins, both int64."""
+    """Cut spans of so many keys into chunks: for each item its span's index and where in the span it begins, both
+    int64.
+    """
     chunks = ceil_div(spans, chunk)
     index = torch.repeat_interleave(chunks)
     return index, chunk * (torch.arange(len(index)) - (chunks.cumsum(0) - chunks)[index])
@@ -122,8 +139,8 @@ def cut(spans, chunk):
 class Rows:
     """A cache as a table of rows, one for each token and KV head, from which many are copied at once, head first.
 
-    All rows begin at multiples of one unit, so a view [num_rows, head_dim] with that step, rows overlapping if they must,
-    serves a cache of any strides.
+    All rows begin at multiples of one unit, so a view [num_rows, head_dim] with that step, rows overlapping if they
+    must, serves a cache of any strides.
     """
 
     def __init__(self, cache, num_tokens):
@@ -166,7 +183,10 @@ def write(k, v, k_cache, v_cache, slot_mapping, *, k_scale, v_scale):
         return
     source = torch.where(slot_mapping >= 0, torch.arange(len(slot_mapping), device=k.device), slot_mapping.argmax())
     slots = slot_mapping[source]
-    at = (slots.clamp(min=0) // k_cache.shape[1], slots.clamp(min=0) % k_cache.shape[1])  # slot 0 keeps its content where all are padding
+    at = (
+        slots.clamp(min=0) // k_cache.shape[1],
+        slots.clamp(min=0) % k_cache.shape[1],
+    )  # slot 0 keeps its content where all are padding
     for new, cache, scale in ((k, k_cache, k_scale), (v, v_cache, v_scale)):
         rows = new[source] if cache.dtype == new.dtype else to_fp8(new[source], scale, cache.dtype)
         rows, cache = bits(rows), bits(cache)

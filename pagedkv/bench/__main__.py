@@ -20,13 +20,20 @@ def main(arguments: list[str] | None = None) -> dict:
     device = torch.device(options.device or ("cuda" if torch.cuda.is_available() else "cpu"))
     cases = [named(name) for name in options.case] + [parse(text) for text in options.shape]
     whole, cases = not cases, cases or list((GRID | HELD_OUT).values())
-    words = [Path(word).name if "/" in word and "," not in word else word for word in (sys.argv[1:] if arguments is None else arguments)]
+    words = [
+        Path(word).name if "/" in word and "," not in word else word
+        for word in (sys.argv[1:] if arguments is None else arguments)
+    ]
     command = " ".join(["python -m pagedkv.bench", *words])
     record = {"provenance": report.provenance(device, command)}
     record |= _on_gpu(cases, device, options) if device.type == "cuda" else _on_cpu(cases, device, options)
     if whole:
         record["host_ratios"] = ratios()
-        print("The host's work, as ratios:", *(f"    {name:<52}{ratio:>7.2f}" for name, ratio in record["host_ratios"].items()), sep="\n")
+        print(
+            "The host's work, as ratios:",
+            *(f"    {name:<52}{ratio:>7.2f}" for name, ratio in record["host_ratios"].items()),
+            sep="\n",
+        )
     if options.out:
         report.write(options.out, record)
         print(f"written: {options.out}")
@@ -38,7 +45,11 @@ def _on_gpu(cases: list[Case], device: torch.device, options) -> dict:
 
     facts = report.provenance(device, "")
     print(f"{facts['gpu']}, driver {facts['driver']}, torch {facts['torch']}, Triton {facts['triton']}")
-    print(f"FlashInfer {facts['flashinfer-python']}" if has_flashinfer() else "FlashInfer is not installed: its columns stay empty")
+    print(
+        f"FlashInfer {facts['flashinfer-python']}"
+        if has_flashinfer()
+        else "FlashInfer is not installed: its columns stay empty"
+    )
     ceilings = Ceilings(device, options.runs)
     records = []
     for case in cases:
@@ -54,7 +65,10 @@ def _on_gpu(cases: list[Case], device: torch.device, options) -> dict:
 
 
 def _on_cpu(cases: list[Case], device: torch.device, options) -> dict:
-    print("No CUDA device: the torch backend on small versions of the cases, as a ratio to attention on contiguous K and V")
+    print(
+        "No CUDA device: the torch backend on small versions of the cases, as a ratio to attention on contiguous K "
+        "and V"
+    )
     everyone = {report.OURS: ours("torch"), report.SDPA: sdpa}
     records = []
     for case in cases:
@@ -65,8 +79,16 @@ def _on_cpu(cases: list[Case], device: torch.device, options) -> dict:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m pagedkv.bench", description=__doc__)
-    parser.add_argument("--case", action="append", default=[], metavar="NAME", help=f"one of {', '.join(GRID | HELD_OUT)}; may be repeated")
-    parser.add_argument("--shape", action="append", default=[], metavar="SHAPE", help="BATCHxLENGTH,QHEADS/KVHEADS,HEADDIM,BLOCKSIZE")
+    parser.add_argument(
+        "--case",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help=f"one of {', '.join(GRID | HELD_OUT)}; may be repeated",
+    )
+    parser.add_argument(
+        "--shape", action="append", default=[], metavar="SHAPE", help="BATCHxLENGTH,QHEADS/KVHEADS,HEADDIM,BLOCKSIZE"
+    )
     parser.add_argument("--runs", type=int, default=3, help="runs; the median of them is reported (default 3)")
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the record there as JSON")
     parser.add_argument("--no-ladder", action="store_true", help="leave the ladder's rungs out")

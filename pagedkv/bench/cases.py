@@ -1,7 +1,8 @@
 """The grid of shapes that `python -m pagedkv.bench` measures, and what each of them must read, write and compute.
 
-A case is a batch of sequences with given lengths in a shuffled pool. `bytes` counts what any implementation has to move: the K and V that
-are visible, each once (a write reads and writes each once), so bytes / time can be held against the read ceiling.
+A case is a batch of sequences with given lengths in a shuffled pool. `bytes` counts what any implementation has to
+move: the K and V that are visible, each once (a write reads and writes each once), so bytes / time can be held against
+the read ceiling.
 """
 
 from dataclasses import dataclass, replace
@@ -14,7 +15,10 @@ DTYPE_BYTES = {"fp16": 2, "bf16": 2, "fp32": 4, "fp8": 1}
 
 @dataclass(frozen=True)
 class Case:
-    """One row of the table. `lengths`: tokens in the cache, one number per sequence; `queries`: new tokens per sequence (1 is decode)."""
+    """One row of the table.
+
+    `lengths`: tokens in the cache, one number per sequence; `queries`: new tokens per sequence (1 is decode).
+    """
 
     name: str
     lengths: tuple[int, ...]
@@ -52,7 +56,9 @@ class Case:
         """The shape in words, as the table prints it."""
         if self.kind == "write":
             return f"{sum(self.lengths)} tokens × {self.kv_heads} heads × {self.head_dim}"
-        size = f"{len(self.lengths)} × " + (str(self.lengths[0]) if self.equal_lengths else f"{min(self.lengths)}..{max(self.lengths)}")
+        size = f"{len(self.lengths)} × " + (
+            str(self.lengths[0]) if self.equal_lengths else f"{min(self.lengths)}..{max(self.lengths)}"
+        )
         parts = [size, f"{self.q_heads}/{self.kv_heads}"]
         parts += [f"{self.queries} queries"] if self.queries > 1 else []
         parts += [f"head_dim {self.head_dim}"] if self.head_dim != 128 else []
@@ -97,8 +103,8 @@ def _grid() -> list[Case]:
     ]
 
 
-# Shapes that no launch setting was chosen on: they show whether the one rule for the settings holds elsewhere. o2, o3 and o7 were looked at
-# while the rule was made, those of UNSEEN never.
+# Shapes that no launch setting was chosen on: they show whether the one rule for the settings holds elsewhere. o2, o3
+# and o7 were looked at while the rule was made, those of UNSEEN never.
 _HELD_OUT = [
     even("o1", 7, 3000, q_heads=40),
     ragged("o2", 100, 3000, q_heads=28, kv_heads=4),
@@ -122,20 +128,35 @@ def named(name: str) -> Case:
 
 
 def parse(text: str) -> Case:
-    """A case from `BATCHxLENGTH[,QHEADS/KVHEADS[,HEADDIM[,BLOCKSIZE]]]`, such as "64x2048,32/8,128,16". Raises ValueError."""
+    """A case from `BATCHxLENGTH[,QHEADS/KVHEADS[,HEADDIM[,BLOCKSIZE]]]`, such as "64x2048,32/8,128,16".
+
+    Raises ValueError.
+    """
     parts = text.split(",")
     try:
         size, heads, head_dim, block_size = parts + ["32/8", "128", "16"][len(parts) - 1 :]
-        batch, length, q_heads, kv_heads, head_dim, block_size = map(int, (*size.split("x"), *heads.split("/"), head_dim, block_size))
+        batch, length, q_heads, kv_heads, head_dim, block_size = map(
+            int, (*size.split("x"), *heads.split("/"), head_dim, block_size)
+        )
     except ValueError:
-        raise ValueError(f"shape must be BATCHxLENGTH,QHEADS/KVHEADS,HEADDIM,BLOCKSIZE such as 64x2048,32/8,128,16, not {text!r}") from None
-    for name, value in (("batch", batch), ("length", length), ("kv_heads", kv_heads), ("head_dim", head_dim), ("block_size", block_size)):
+        raise ValueError(
+            f"shape must be BATCHxLENGTH,QHEADS/KVHEADS,HEADDIM,BLOCKSIZE such as 64x2048,32/8,128,16, not {text!r}"
+        ) from None
+    for name, value in (
+        ("batch", batch),
+        ("length", length),
+        ("kv_heads", kv_heads),
+        ("head_dim", head_dim),
+        ("block_size", block_size),
+    ):
         whole_number(name, value, 1)
     return even(text, batch, length, q_heads=q_heads, kv_heads=kv_heads, head_dim=head_dim, block_size=block_size)
 
 
 def shrunk(case: Case, tokens: int = 1024, batch: int = 4) -> Case:
-    """The case with its lengths scaled down to about `tokens` and at most `batch` sequences, in fp32: for machines without a GPU."""
+    """The case with its lengths scaled down to about `tokens` and at most `batch` sequences, in fp32: for machines
+    without a GPU.
+    """
     factor = max(1, max(case.lengths) // tokens)
     lengths = tuple(max(1, length // factor) for length in case.lengths[:batch])
     cache = "fp32" if case.cache == "bf16" else case.cache

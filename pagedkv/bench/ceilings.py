@@ -1,7 +1,8 @@
-"""How fast this card reads, and copies, a given number of bytes: the yardsticks, measured in the run and in the way of the kernels.
+"""How fast this card reads, and copies, a given number of bytes: the yardsticks, measured in the run and in the way of
+the kernels.
 
-Two kernels that do nothing else, in several launch shapes; the fastest counts. Small sizes have a lower ceiling: there is a launch to pay
-and too little in flight.
+Two kernels that do nothing else, in several launch shapes; the fastest counts. Small sizes have a lower ceiling: there
+is a launch to pay and too little in flight.
 """
 
 import torch
@@ -14,7 +15,9 @@ from pagedkv.sizing import ceil_div
 
 @triton.jit
 def _read(src, out, num_words, TILE: tl.constexpr, TILES: tl.constexpr):
-    """Program i adds up TILES tiles, the programs' tiles interleaved; one store each keeps the loads from being dropped."""
+    """Program i adds up TILES tiles, the programs' tiles interleaved; one store each keeps the loads from being
+    dropped.
+    """
     start = tl.program_id(0).to(tl.int64) * TILE
     step = tl.num_programs(0).to(tl.int64) * TILE
     total = tl.zeros([TILE], tl.int32)
@@ -53,7 +56,10 @@ class Ceilings:
 
     def asdict(self) -> list[dict]:
         """Every size that was asked for, and the matrix product."""
-        known = [{"kind": kind, "bytes": size, "us": us, "gb_s": size / us / 1e3} for (kind, size), us in sorted(self._known.items())]
+        known = [
+            {"kind": kind, "bytes": size, "us": us, "gb_s": size / us / 1e3}
+            for (kind, size), us in sorted(self._known.items())
+        ]
         return [*known, {"kind": "matmul", "tflop_s": self.matmul_tflop_s()}]
 
     def _fastest(self, kind: str, num_bytes: int) -> float:
@@ -61,7 +67,11 @@ class Ceilings:
             words = max(1, num_bytes // (4 if kind == "read" else 8))
             copies = min(64, max(2, ceil_div(4 * self.l2, num_bytes)))
             sources = torch.randint(-(2**31), 2**31 - 1, (copies, words), dtype=torch.int32, device=self.device)
-            targets = torch.empty_like(sources) if kind == "copy" else sources.new_empty(ceil_div(words, 1024), dtype=torch.int32)
+            targets = (
+                torch.empty_like(sources)
+                if kind == "copy"
+                else sources.new_empty(ceil_div(words, 1024), dtype=torch.int32)
+            )
             calls = self._reads(sources, targets) if kind == "read" else self._copies(sources, targets)
             quick = sorted((measure(call, copies, self.device, 1, host=False).us, i) for i, call in enumerate(calls))
             best = [measure(calls[i], copies, self.device, self.runs, host=False).us for _, i in quick[:2]]
@@ -76,7 +86,14 @@ class Ceilings:
             grid = (ceil_div(words, tile * tiles),)
             return lambda copy: _read[grid](sources[copy], out, words, TILE=tile, TILES=tiles, num_warps=warps)
 
-        return [call(1024, 1, 4), call(1024, 4, 4), call(2048, 4, 4), call(4096, 2, 8), call(4096, 8, 8), call(8192, 1, 8)]
+        return [
+            call(1024, 1, 4),
+            call(1024, 4, 4),
+            call(2048, 4, 4),
+            call(4096, 2, 8),
+            call(4096, 8, 8),
+            call(8192, 1, 8),
+        ]
 
     @staticmethod
     def _copies(sources, targets):

@@ -1,7 +1,7 @@
 """The tensors of one case, drawn afresh, and the float64 answer that every output is held against.
 
-All copies share one block table and one set of lengths (so a peer plans once) and have queries and pools of their own: a timing that walks
-over the copies reads more than the L2 cache holds.
+All copies share one block table and one set of lengths (so a peer plans once) and have queries and pools of their own:
+a timing that walks over the copies reads more than the L2 cache holds.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,9 @@ WRONG = 1e-2  # an output further from float64 than this, ‖out - ref‖ / ‖r
 
 @dataclass
 class Data:
-    """q [tokens, q_heads, head_dim] and pools [num_blocks, block_size, kv_heads, head_dim], one of each per copy; the rest is shared."""
+    """q [tokens, q_heads, head_dim] and pools [num_blocks, block_size, kv_heads, head_dim], one of each per copy; the
+    rest is shared.
+    """
 
     case: Case
     q: list[torch.Tensor]
@@ -45,8 +47,11 @@ def copies_for(case: Case, device: torch.device) -> int:
     return min(MOST_COPIES, max(2, ceil_div(ROTATED * l2, case.bytes)))
 
 
-def make(case: Case, device: torch.device, copies: int | None = None, query: torch.dtype | None = None, spare: int = 3) -> Data:
-    """Random data for `case`: the blocks of each sequence lie in random order in a pool with `spare` blocks more than it needs.
+def make(
+    case: Case, device: torch.device, copies: int | None = None, query: torch.dtype | None = None, spare: int = 3
+) -> Data:
+    """Random data for `case`: the blocks of each sequence lie in random order in a pool with `spare` blocks more than
+    it needs.
 
     `query` is the dtype of q, k and v; without it they have the cache's, or bf16 over an FP8 cache.
     """
@@ -82,7 +87,9 @@ def make(case: Case, device: torch.device, copies: int | None = None, query: tor
 
 
 def contiguous(data: Data, copy: int, row: int, dtype: torch.dtype | None = None) -> tuple[torch.Tensor, torch.Tensor]:
-    """K and V of one sequence in order, [length, kv_heads, head_dim]; gathered as bytes, since FP8 cannot be indexed everywhere."""
+    """K and V of one sequence in order, [length, kv_heads, head_dim]; gathered as bytes, since FP8 cannot be indexed
+    everywhere.
+    """
     length = data.case.lengths[row]
     blocks = data.block_tables[row, : ceil_div(length, data.case.block_size)].long()
     dtype = dtype or data.k_cache[copy].dtype

@@ -1,9 +1,9 @@
-"""What the parts cost the host, as ratios of two things timed in turn in one run: nothing here fails, it is printed and recorded.
+"""What the parts cost the host, as ratios of two things timed in turn in one run: nothing here fails, it is printed and
+recorded.
 
 Each entry of `PAIRS` maps a name to a function that makes the two calls to compare, with all that they work on.
 """
 
-from collections import deque
 from collections.abc import Callable
 from time import perf_counter
 
@@ -22,7 +22,9 @@ Pair = tuple[Callable[[], object], Callable[[], object]]
 
 
 def ratios(rounds: int = 30) -> dict[str, float]:
-    """Name -> the fastest of `rounds` calls of one over the fastest of the other: whatever else the machine does only adds time."""
+    """Name -> the fastest of `rounds` calls of one over the fastest of the other: whatever else the machine does only
+    adds time.
+    """
     found = {}
     for name, make in PAIRS.items():
         best = [float("inf")] * 2
@@ -43,36 +45,13 @@ def _decode() -> Pair:
     q = torch.randn(16, 8, 64, generator=g)
     blocks = torch.randperm(16 * 64, generator=g)
     tables, lengths = blocks.view(16, 64).int(), torch.full((16,), 1024, dtype=torch.int32)
-    caches = [torch.empty(16 * 64, 16, 2, 64).index_copy_(0, blocks, x.transpose(1, 2).reshape(-1, 16, 2, 64)) for x in (k, v)]
+    caches = [
+        torch.empty(16 * 64, 16, 2, 64).index_copy_(0, blocks, x.transpose(1, 2).reshape(-1, 16, 2, 64)) for x in (k, v)
+    ]
     return (
         lambda: paged_attention(q, *caches, tables, lengths, backend="torch"),
         lambda: scaled_dot_product_attention(q[:, :, None], k, v, enable_gqa=True),
     )
-
-
-def _cycle(pool: BlockPool) -> Callable[[], None]:
-    return lambda: [pool.free(pool.allocate(4)) for _ in range(500)] and None
-
-
-def _large_pool() -> Pair:
-    large = BlockPool(1_000_000)
-    large.free(large.allocate(1_000_000)[::3])
-    return _cycle(large), _cycle(BlockPool(1_000))
-
-
-def _plain_pool() -> Pair:
-    """Against a deque of free ids and a set of used ones, an id at a time."""
-    free, used = deque(range(10_000)), set()
-
-    def plain() -> None:
-        for _ in range(500):
-            taken = [free.popleft() for _ in range(4)]
-            used.update(taken)
-            for block_id in taken:
-                used.remove(block_id)
-                free.append(block_id)
-
-    return _cycle(BlockPool(10_000)), plain
 
 
 def _tables() -> Pair:
@@ -99,8 +78,6 @@ def _simulator() -> Pair:
 
 PAIRS: dict[str, Callable[[], Pair]] = {
     "paged decode over contiguous attention, CPU": _decode,
-    "a pool of a million blocks over one of a thousand": _large_pool,
-    "the pool over a deque and a set": _plain_pool,
     "sending what changed over packing all tables": _tables,
     "simulating by events over single steps": _simulator,
 }

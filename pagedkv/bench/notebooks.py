@@ -1,4 +1,5 @@
-"""`python -m pagedkv.bench.notebooks`: does every notebook give on this machine what is stored, how soon, and does it use the GPU?
+"""`python -m pagedkv.bench.notebooks`: does every notebook give on this machine what is stored, how soon, and does it
+use the GPU?
 
 The outputs are compared by nbval. Whether a GPU was used is read off PyTorch's allocator in a cell added at the end.
 """
@@ -28,8 +29,19 @@ print(cuda.max_memory_allocated() if cuda and cuda.is_available() else 0)
 
 
 def measure_notebook(path: Path, root: Path) -> dict:
-    """Validate one notebook, run it once more by itself, and return seconds, verdict, and its peak of GPU memory in bytes."""
-    pytest = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "filterwarnings="]  # a warning is no difference
+    """Validate one notebook, run it once more by itself, and return seconds, verdict, and its peak of GPU memory in
+    bytes.
+    """
+    pytest = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-o",
+        "filterwarnings=",
+    ]  # a warning is no difference
     nbval = [*pytest, "--nbval", "--nbval-current-env", path]
     compared = subprocess.run(nbval, capture_output=True, text=True, cwd=root, env=os.environ | {"CI": "1"})
     cells = re.search(r"(\d+) passed", compared.stdout)
@@ -54,7 +66,12 @@ def main(arguments: list[str] | None = None) -> int:
     """Run all notebooks, print a line for each, write the record; returns how many differ from what is stored."""
     parser = argparse.ArgumentParser(prog="python -m pagedkv.bench.notebooks", description=__doc__.splitlines()[0])
     parser.add_argument("--root", type=Path, default=Path(), help="the project's folder")
-    parser.add_argument("--jobs", type=int, default=1, help="notebooks at a time; seconds are those of a busy machine where it is above 1")
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=1,
+        help="notebooks at a time; seconds are those of a busy machine where it is above 1",
+    )
     parser.add_argument("--out", type=Path, help="JSON file for the record")
     options = parser.parse_args(arguments)
     root = options.root.resolve()
@@ -64,7 +81,10 @@ def main(arguments: list[str] | None = None) -> int:
         records = list(pool.map(partial(measure_notebook, root=root), paths))
     for record in records:
         verdict = "as stored" if record["as_stored"] else "DIFFERS"
-        print(f"{record['notebook']:<50}{record['seconds']:>7.1f} s  {record['gpu_bytes'] / 2**20:>8.0f} MiB of GPU memory  {verdict}")
+        print(
+            f"{record['notebook']:<50}{record['seconds']:>7.1f} s  {record['gpu_bytes'] / 2**20:>8.0f} MiB of GPU "
+            f"memory  {verdict}"
+        )
     if options.out:
         device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         command = f"python -m pagedkv.bench.notebooks --jobs {options.jobs}"

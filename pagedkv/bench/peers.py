@@ -1,7 +1,8 @@
-"""Everything that answers a case: our kernels through the front door, contiguous attention, and FlashInfer where it is installed.
+"""Everything that answers a case: our kernels through the front door, contiguous attention, and FlashInfer where it is
+installed.
 
-Each entry of a table maps a name to `prepare(data)`, which plans and copies whatever may be prepared outside the timing and returns
-`call(copy) -> output`. A peer that cannot serve a case raises Unsupported with the reason.
+Each entry of a table maps a name to `prepare(data)`, which plans and copies whatever may be prepared outside the timing
+and returns `call(copy) -> output`. A peer that cannot serve a case raises Unsupported with the reason.
 """
 
 import warnings
@@ -31,12 +32,16 @@ def ours(backend: str) -> Callable[[Data], Call]:
 
     def prepare(data: Data) -> Call:
         if data.case.kind == "write":
-            return lambda i: write_kv(data.k[i], data.v[i], data.k_cache[i], data.v_cache[i], data.slots, backend=backend)
+            return lambda i: write_kv(
+                data.k[i], data.v[i], data.k_cache[i], data.v_cache[i], data.slots, backend=backend
+            )
         longest = max(data.case.lengths)
 
         def call(i: int) -> torch.Tensor:
             cache = (data.k_cache[i], data.v_cache[i], data.block_tables, data.seq_lens)
-            return paged_attention(data.q[i], *cache, query_start_loc=data.query_start_loc, max_seq_len=longest, backend=backend)
+            return paged_attention(
+                data.q[i], *cache, query_start_loc=data.query_start_loc, max_seq_len=longest, backend=backend
+            )
 
         return call
 
@@ -44,7 +49,9 @@ def ours(backend: str) -> Callable[[Data], Call]:
 
 
 def sdpa(data: Data) -> Call:
-    """PyTorch's attention on contiguous K and V of the same values: the fastest of its backends, and of two ways to lay out a KV group."""
+    """PyTorch's attention on contiguous K and V of the same values: the fastest of its backends, and of two ways to lay
+    out a KV group.
+    """
     case = data.case
     if case.kind == "write" or not case.equal_lengths or case.cache == "fp8":
         raise Unsupported("contiguous attention takes equal lengths and no FP8")
@@ -61,13 +68,19 @@ def sdpa(data: Data) -> Call:
 
     mask = None
     if n > 1:
-        from torch.nn.attention.bias import causal_lower_right  # imports Triton, which elsewhere has to wait for its interpreter
+        from torch.nn.attention.bias import (
+            causal_lower_right,
+        )  # imports Triton, which elsewhere has to wait for its interpreter
 
         mask = causal_lower_right(n, case.lengths[0])
 
     def grouped(i: int) -> torch.Tensor:
         q = data.q[i].unflatten(0, (-1, n)).transpose(1, 2)  # [B, Hq, n, D]
-        return F.scaled_dot_product_attention(q, k[i], v[i], attn_mask=mask, enable_gqa=group > 1).transpose(1, 2).flatten(0, 1)
+        return (
+            F.scaled_dot_product_attention(q, k[i], v[i], attn_mask=mask, enable_gqa=group > 1)
+            .transpose(1, 2)
+            .flatten(0, 1)
+        )
 
     def under(form: Call, kind: SDPBackend) -> Call:
         def call(i: int) -> torch.Tensor:
@@ -99,7 +112,9 @@ def flashinfer_decode(tensor_cores: bool) -> Callable[[Data], Call]:
             raise Unsupported("decode only")
         if not tensor_cores and case.q_heads // case.kv_heads not in CUDA_CORE_GROUPS:
             raise Unsupported("no kernel for this group size")
-        wrapper = _flashinfer().BatchDecodeWithPagedKVCacheWrapper(_workspace(data), "NHD", use_tensor_cores=tensor_cores, backend="fa2")
+        wrapper = _flashinfer().BatchDecodeWithPagedKVCacheWrapper(
+            _workspace(data), "NHD", use_tensor_cores=tensor_cores, backend="fa2"
+        )
         wrapper.plan(*_pages(data), case.q_heads, case.kv_heads, case.head_dim, case.block_size, **_dtypes(data))
         return lambda i: wrapper.run(data.q[i], (data.k_cache[i], data.v_cache[i]))
 
@@ -146,7 +161,7 @@ def _flashinfer():
 
 
 def _pages(data: Data) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """FlashInfer's form of the block tables: where each row starts, the ids in a row, and how full each last block is."""
+    """FlashInfer's form of the block tables: where each row starts, the ids in a row, how full each last block is."""
     lengths, size = data.seq_lens, data.case.block_size
     pages = (lengths + size - 1) // size
     starts = F.pad(pages.cumsum(0), (1, 0)).int()

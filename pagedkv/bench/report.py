@@ -1,5 +1,5 @@
-"""Tables for the screen and the JSON file: what was measured, on what, when and with which command; and the records that ship with the
-course, for machines without a GPU. Nothing but a GPU's own facts needs torch.
+"""Tables for the screen and the JSON file: what was measured, on what, when and with which command; and the records
+that ship with the course, for machines without a GPU. Nothing but a GPU's own facts needs torch.
 """
 
 import json
@@ -18,13 +18,19 @@ OURS, SDPA = "pagedkv", "SDPA, contiguous"
 
 def provenance(device, command: str) -> dict:
     """GPU, driver and library versions, date (UTC) and the command, for the record of a run on that torch.device."""
-    facts = {"command": command, "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"), "python": platform.python_version()}
+    facts = {
+        "command": command,
+        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "python": platform.python_version(),
+    }
     facts |= {name: _version(name) for name in ("torch", "triton", "flashinfer-python")}
     if device.type == "cuda":
         import torch
 
         properties = torch.cuda.get_device_properties(device)
-        driver = subprocess.run(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"], capture_output=True, text=True)
+        driver = subprocess.run(
+            ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"], capture_output=True, text=True
+        )
         facts |= {
             "gpu": properties.name,
             "multiprocessors": properties.multi_processor_count,
@@ -44,21 +50,28 @@ def _version(name: str) -> str | None:
 
 def row(record: dict) -> str:
     """One case: a line for each implementation, the fastest first."""
-    lines = [f"{record['case']}: {record['shape']}" + (f"   ceiling {record['ceiling_us']:.1f} µs" if "ceiling_us" in record else "")]
+    lines = [
+        f"{record['case']}: {record['shape']}"
+        + (f"   ceiling {record['ceiling_us']:.1f} µs" if "ceiling_us" in record else "")
+    ]
     ours = record["results"].get(OURS, {}).get("us")
     for name, timing in sorted(record["results"].items(), key=lambda item: item[1]["us"]):
         parts = [f"    {name:<27}{timing['us']:>10.1f} µs ±{timing['spread']:>5.1%}{timing['gb_s']:>8.4g} GB/s"]
         parts += [f"{timing['share']:>7.1%}"] if "share" in timing else []
         parts += [f"{timing['tflop_s']:>7.3g} TFLOP/s"] if "tflop_s" in timing else []
         parts += [f"  {timing['us'] / ours:>6.2f} × ours"] if ours else []
-        parts += [f"  host {timing['host_us']:.0f}, replay {timing['replay_us']:.1f} µs"] if timing.get("host_us") else []
+        parts += (
+            [f"  host {timing['host_us']:.0f}, replay {timing['replay_us']:.1f} µs"] if timing.get("host_us") else []
+        )
         lines.append("".join(parts) + f"  error {timing['error']:.1e}")
     lines += [f"    {name:<27}  failed: {reason}" for name, reason in record["failed"].items()]
     return "\n".join(lines)
 
 
 def ratios(records: list[dict], peer: str, only: Container[str] | None = MAIN) -> dict[str, float]:
-    """How many times faster than `peer` ours is, in each case that both ran; `peer` is a prefix, its better variant counts."""
+    """How many times faster than `peer` ours is, in each case that both ran; `peer` is a prefix, its better variant
+    counts.
+    """
     found = {}
     for record in records:
         ours = record["results"].get(OURS)
@@ -110,7 +123,9 @@ def recorded(name: str = "h200") -> dict:
     """The record of that name. Raises FileNotFoundError where the package was installed without the course."""
     path = FOLDER / f"{name}.json"
     if not path.exists():
-        raise FileNotFoundError(f"{path.name} is not in figures/data; make it with: python -m pagedkv.bench --out figures/data/{path.name}")
+        raise FileNotFoundError(
+            f"{path.name} is not in figures/data; make it with: python -m pagedkv.bench --out figures/data/{path.name}"
+        )
     return json.loads(path.read_text(encoding="utf-8"))
 
 
@@ -118,7 +133,10 @@ def source(record: dict) -> str:
     """Where a record comes from, in one line: the GPU, the versions, the day and the command."""
     facts = record["provenance"]
     versions = f"torch {facts['torch']}, Triton {facts['triton']}"
-    return f"{facts.get('gpu', 'CPU')}, driver {facts.get('driver', 'none')}, {versions}, {facts['date'][:10]}: {facts['command']}"
+    return (
+        f"{facts.get('gpu', 'CPU')}, driver {facts.get('driver', 'none')}, {versions}, {facts['date'][:10]}: "
+        f"{facts['command']}"
+    )
 
 
 def results(record: dict, case: str) -> dict[str, dict]:

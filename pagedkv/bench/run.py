@@ -1,5 +1,6 @@
-"""Measure one case: draw its tensors, hold every implementation's output against float64, then time those that are right. And the numerical
-errors by dtype, of the paged kernel and of contiguous attention, each against float64 on the values that the cache really holds.
+"""Measure one case: draw its tensors, hold every implementation's output against float64, then time those that are
+right. And the numerical errors by dtype, of the paged kernel and of contiguous attention, each against float64 on the
+values that the cache really holds.
 """
 
 import time
@@ -15,19 +16,32 @@ from pagedkv.bench.timing import Timing, measure
 HOST_TIMED = ("pagedkv", "FlashInfer")  # by the start of the name: the rest run under wrappers that would be counted
 
 
-def measure_case(case: Case, implementations: dict[str, Callable], device: torch.device, runs: int, ceilings=None) -> dict:
+def measure_case(
+    case: Case, implementations: dict[str, Callable], device: torch.device, runs: int, ceilings=None
+) -> dict:
     """Time each of `implementations` (name -> prepare(data)) on one set of tensors. The result is ready for JSON.
 
-    `results` holds what was timed, `left_out` why an implementation does not serve the case, `failed` what broke or was more than `WRONG`
-    away from float64. With `ceilings`, shares of the read ceiling (for writes: of the copy ceiling) are added.
+    `results` holds what was timed, `left_out` why an implementation does not serve the case, `failed` what broke or was
+    more than `WRONG` away from float64. With `ceilings`, shares of the read ceiling (for writes: of the copy ceiling)
+    are added.
     """
     started = time.perf_counter()
     data = make(case, device)
     expected = _written(data) if case.kind == "write" else reference(data, 0)
     record = {"case": case.name, "shape": case.shape, "kind": _kind(case), "bytes": case.bytes, "copies": data.copies}
     if case.kind != "write":
-        record |= {"flops": case.flops, "batch": len(case.lengths), "tokens": sum(case.lengths), "longest": max(case.lengths)}
-        record |= {"q_heads": case.q_heads, "kv_heads": case.kv_heads, "head_dim": case.head_dim, "block_size": case.block_size}
+        record |= {
+            "flops": case.flops,
+            "batch": len(case.lengths),
+            "tokens": sum(case.lengths),
+            "longest": max(case.lengths),
+        }
+        record |= {
+            "q_heads": case.q_heads,
+            "kv_heads": case.kv_heads,
+            "head_dim": case.head_dim,
+            "block_size": case.block_size,
+        }
     if ceilings:
         kind = "copy" if case.kind == "write" else "read"
         record["ceiling_us"] = getattr(ceilings, f"{kind}_us")(case.bytes)
@@ -40,17 +54,26 @@ def measure_case(case: Case, implementations: dict[str, Callable], device: torch
             left_out[name] = str(reason)
             continue
         except Exception as reason:  # a peer that breaks on a shape is reported; it does not end the run
-            words = [word for word in str(reason).split() if "/" not in word]  # a path says more about a machine than about a fault
+            words = [
+                word for word in str(reason).split() if "/" not in word
+            ]  # a path says more about a machine than about a fault
             failed[name] = f"{type(reason).__name__}: {' '.join(words)[:120]}"
             continue
         if distance > WRONG:
             failed[name] = f"wrong: {distance:.1e} from float64"
             continue
-        if not results:  # the float64 answer has just lowered the card's clocks, and whoever comes first would pay for it
+        if (
+            not results
+        ):  # the float64 answer has just lowered the card's clocks, and whoever comes first would pay for it
             measure(call, data.copies, device, runs, host=False)
         timing = measure(call, data.copies, device, runs, host=name.startswith(HOST_TIMED))
         results[name] = timing.asdict() | {"error": distance} | _rates(case, timing, record.get("ceiling_us"))
-    return record | {"results": results, "left_out": left_out, "failed": failed, "seconds": time.perf_counter() - started}
+    return record | {
+        "results": results,
+        "left_out": left_out,
+        "failed": failed,
+        "seconds": time.perf_counter() - started,
+    }
 
 
 def _kind(case: Case) -> str:
@@ -84,20 +107,30 @@ def _distance(call: Callable, data: Data, expected) -> float:
     for pool, (before, _) in zip(pools, expected, strict=True):
         pool.copy_(before)  # another implementation may have written already
     call(0)
-    return 0.0 if all(torch.equal(pool, after) for pool, (_, after) in zip(pools, expected, strict=True)) else float("inf")
+    return (
+        0.0 if all(torch.equal(pool, after) for pool, (_, after) in zip(pools, expected, strict=True)) else float("inf")
+    )
 
 
 DTYPES = ("fp32", "fp16", "bf16", "fp8")
 
 
 def accuracy(device: torch.device, batch: int = 4, length: int = 4096) -> list[dict]:
-    """‖out - float64‖ / ‖float64‖ for a decode of `batch` × `length` tokens, 32/8 heads of 128; an FP8 cache is read with bf16 queries."""
+    """‖out - float64‖ / ‖float64‖ for a decode of `batch` × `length` tokens, 32/8 heads of 128; an FP8 cache is read
+    with bf16 queries.
+    """
     backend = "triton" if device.type == "cuda" else "torch"
     rows = []
     for dtype in DTYPES:
         data = make(even(dtype, batch, length, cache=dtype), device, copies=1)
         expected = reference(data, 0)
-        rows.append({"dtype": dtype, "pagedkv": error(ours(backend)(data)(0), expected), "contiguous": error(_in_order(data), expected)})
+        rows.append(
+            {
+                "dtype": dtype,
+                "pagedkv": error(ours(backend)(data)(0), expected),
+                "contiguous": error(_in_order(data), expected),
+            }
+        )
     return rows
 
 

@@ -1,6 +1,7 @@
 """Time one call without its launch overhead (replays of a CUDA graph) and with it (eager calls on the host's clock).
 
-A call takes the number of a copy; both ways walk over the copies, so that the data of one call is not in the L2 cache at the next.
+A call takes the number of a copy; both ways walk over the copies, so that the data of one call is not in the L2 cache
+at the next.
 """
 
 import time
@@ -17,7 +18,9 @@ EAGER_CALLS = 40  # in a row: fewer than the driver queues before a launch waits
 
 @dataclass(frozen=True)
 class Timing:
-    """µs per call: the median of the runs' medians, each run's median, and the host's time for an eager call and for a graph replay."""
+    """µs per call: the median of the runs' medians, each run's median, and the host's time for an eager call and for a
+    graph replay.
+    """
 
     us: float
     runs_us: list[float]
@@ -33,7 +36,9 @@ class Timing:
         return asdict(self) | {"spread": self.spread}
 
 
-def measure(call: Callable[[int], object], copies: int, device: torch.device, runs: int = 3, host: bool = True) -> Timing:
+def measure(
+    call: Callable[[int], object], copies: int, device: torch.device, runs: int = 3, host: bool = True
+) -> Timing:
     """Time `call(copy)`. On a GPU by graph replays, on a CPU by the host's clock."""
     return _on_gpu(call, copies, runs, host) if device.type == "cuda" else _on_cpu(call, copies, runs)
 
@@ -81,7 +86,9 @@ def _captured(call, copies: int, once: bool = False) -> tuple[torch.cuda.CUDAGra
 
 
 def _host_us(call, batches: int = 7) -> float:
-    """µs that the host spends in one call: the median over batches of back-to-back calls, each batch started on an idle device."""
+    """µs that the host spends in one call: the median over batches of back-to-back calls, each batch started on an idle
+    device.
+    """
     times = []
     for _ in range(batches + 1):  # the first warms up
         torch.cuda.synchronize()

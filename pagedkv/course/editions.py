@@ -1,9 +1,11 @@
-"""Build the stored notebooks: `python -m pagedkv.course.editions [NAME ...]` executes them in place and derives the learner's editions.
+"""Build the stored notebooks: `python -m pagedkv.course.editions [NAME ...]` executes them in place and derives the
+learner's editions.
 
-Where notebooks/solutions/NAME.ipynb exists it is the source, and notebooks/NAME.ipynb is derived from it: each region between
-`### BEGIN SOLUTION` and `### END SOLUTION` becomes a stub `...`, hidden tests go. What is stored is the same on every run: no
-timings, versions or widget state; counts from 1; ids from the content. Graded cells get nbgrader's metadata by themselves, with ids from
-the exercise, so that copies handed out before a word was changed can still be graded.
+Where notebooks/solutions/NAME.ipynb exists it is the source, and notebooks/NAME.ipynb is derived from it: each region
+between `### BEGIN SOLUTION` and `### END SOLUTION` becomes a stub `...`, hidden tests go. What is stored is the same on
+every run: no timings, versions or widget state; counts from 1; ids from the content. Graded cells get nbgrader's
+metadata by themselves, with ids from the exercise, so that copies handed out before a word was changed can still be
+graded.
 """
 
 import hashlib
@@ -29,7 +31,7 @@ IGNORE = "nbval-ignore-output"
 
 
 def build(name: str, folder: Path = FOLDER) -> None:
-    """Execute the source of lesson `name` and, where that lies in solutions/, derive and execute the learner's edition."""
+    """Execute the source of lesson `name`; where that lies in solutions/, derive and execute the learner's edition."""
     source, learner = folder / "solutions" / f"{name}.ipynb", folder / f"{name}.ipynb"
     if not source.exists():
         _store(execute(nbformat.read(learner, as_version=4), folder), learner)
@@ -62,9 +64,11 @@ def _stub(region: re.Match) -> str:
 
 
 def graded(source: nbformat.NotebookNode) -> nbformat.NotebookNode:
-    """The source with nbgrader's metadata: solution cells, and locked cells with the points of the exercise that they check."""
+    """The source with nbgrader's metadata: solution cells, and locked cells with the points of the exercise that they
+    check.
+    """
     exercise, solutions = "ungraded", Counter()
-    for cell in reversed(source.cells):     # a solution belongs to the check that follows it
+    for cell in reversed(source.cells):  # a solution belongs to the check that follows it
         cell.metadata.pop("nbgrader", None)
         check, solution = GRADED.search(cell.source), SOLUTION.search(cell.source)
         if cell.cell_type != "code" or not (check or solution):
@@ -88,11 +92,16 @@ def _require_every_point(solved: nbformat.NotebookNode) -> None:
         points = cell.metadata.get("nbgrader", {}).get("points")
         if points and cell.outputs[-1].get("data", {}).get("text/plain") != str(points):
             verdict = "".join(output.get("text", "") for output in cell.outputs)
-            raise ValueError(f"the solution of {GRADED.search(cell.source)[1]} does not get its {points} points:\n{verdict}")
+            raise ValueError(
+                f"the solution of {GRADED.search(cell.source)[1]} does not get its {points} points:\n{verdict}"
+            )
 
 
 def execute(notebook: nbformat.NotebookNode, folder: Path) -> nbformat.NotebookNode:
-    """The notebook run from top to bottom in `folder`, normalised. An error in a cell raises, and then nothing is stored."""
+    """The notebook run from top to bottom in `folder`, normalised.
+
+    An error in a cell raises, and then nothing is stored.
+    """
     resources = {"metadata": {"path": str(folder)}}
     client = NotebookClient(notebook, timeout=600, kernel_name="python3", record_timing=False, resources=resources)
     return normalise(client.execute())
@@ -100,17 +109,21 @@ def execute(notebook: nbformat.NotebookNode, folder: Path) -> nbformat.NotebookN
 
 def normalise(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
     """The notebook with nothing in it that depends on the machine, the moment or the program that wrote it."""
-    notebook.metadata = nbformat.from_dict({
-        "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
-        "language_info": {"name": "python"},
-    })
+    notebook.metadata = nbformat.from_dict(
+        {
+            "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
+            "language_info": {"name": "python"},
+        }
+    )
     notebook.nbformat, notebook.nbformat_minor = 4, 5
     count, seen = 0, Counter()
     for cell in notebook.cells:
         digest = _digest(cell)
         seen[digest] += 1
         cell.id = digest if seen[digest] == 1 else f"{digest}-{seen[digest]}"
-        cell.metadata = nbformat.from_dict({key: cell.metadata[key] for key in ("tags", "nbgrader") if cell.metadata.get(key)})
+        cell.metadata = nbformat.from_dict(
+            {key: cell.metadata[key] for key in ("tags", "nbgrader") if cell.metadata.get(key)}
+        )
         if cell.cell_type == "code":
             count += 1
             cell.execution_count = count
@@ -157,7 +170,7 @@ def _compared(notebook) -> nbformat.NotebookNode:
 
 
 def main(names: list[str]) -> None:
-    os.environ["CI"] = "1"      # what the solutions solve is not the learner's progress
+    os.environ["CI"] = "1"  # what the solutions solve is not the learner's progress
     for name in names or sorted({path.stem for path in [*FOLDER.glob("*.ipynb"), *FOLDER.glob("solutions/*.ipynb")]}):
         build(Path(name).stem)
 

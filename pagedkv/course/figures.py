@@ -1,4 +1,7 @@
-"""`python -m pagedkv.course.figures [FOLDER]` draws every figure of every lesson again, as SVG and PNG. Drawing twice changes no byte."""
+"""`python -m pagedkv.course.figures [FOLDER]` draws every figure of every lesson again, as SVG and PNG.
+
+Drawing twice changes no byte.
+"""
 
 import sys
 from pathlib import Path

@@ -1,7 +1,7 @@
 """The lessons, found by their folders: a wing is `lesson_X_Y/`, and nothing is registered anywhere.
 
-A wing says its TITLE, and the SENTENCE of its box on the map where it is one of a chapter's lessons. Its `exercises.py` has EXERCISES, its
-`pictures.py` the FIGURES that are stored in figures/; a wing without one of these files has none.
+A wing says its TITLE, and the SENTENCE of its box on the map where it is one of a chapter's lessons. Its `exercises.py`
+has EXERCISES, its `pictures.py` the FIGURES that are stored in figures/; a wing without one of these files has none.
 """
 
 from collections.abc import Callable
@@ -38,7 +38,9 @@ def wings() -> list[Wing]:
     """Every lesson, in the order of the course."""
     folders = [path for path in Path(__file__).parent.glob("lesson_*") if (path / "__init__.py").is_file()]
     numbers = sorted(tuple(map(int, path.name.split("_")[1:])) for path in folders)
-    return [Wing(".".join(map(str, number)), "pagedkv.course.lesson_" + "_".join(map(str, number))) for number in numbers]
+    return [
+        Wing(".".join(map(str, number)), "pagedkv.course.lesson_" + "_".join(map(str, number))) for number in numbers
+    ]
 
 
 def all_exercises() -> dict[str, tuple[Exercise, ...]]:

@@ -1,7 +1,9 @@
-"""Contiguous memory, in token slots: every request gets one unbroken stretch, and what lies between the stretches is holes.
+"""Contiguous memory, in token slots: every request gets one unbroken stretch, and what lies between the stretches is
+holes.
 
-`Arena` cuts exactly what was asked for out of a hole and merges neighbouring holes when a stretch comes back. `BuddyArena` rounds
-every request up to a power of two, as early serving systems did: cheaper to search, but the rounding is lost.
+`Arena` cuts exactly what was asked for out of a hole and merges neighbouring holes when a stretch comes back.
+`BuddyArena` rounds every request up to a power of two, as early serving systems did: cheaper to search, but the
+rounding is lost.
 """
 
 from bisect import bisect_left, insort
@@ -27,7 +29,9 @@ class OutOfMemory(RuntimeError):
         self.requested, self.total_free, self.largest_hole = requested, total_free, largest_hole
         self.fragmented = total_free >= requested
         reason = "fragmentation" if self.fragmented else "too little memory is left"
-        super().__init__(f"{requested} slots requested, {total_free} free, the largest hole has {largest_hole}: {reason}")
+        super().__init__(
+            f"{requested} slots requested, {total_free} free, the largest hole has {largest_hole}: {reason}"
+        )
 
 
 class _Contiguous:
@@ -50,11 +54,16 @@ class _Contiguous:
         return extent
 
     def free(self, extent: Extent) -> None:
-        """Give an extent back. Raises ValueError, changing nothing, for one that is not out: freed before, or never given out."""
+        """Give an extent back.
+
+        Raises ValueError, changing nothing, for one that is not out: freed before, or never given out.
+        """
         if not isinstance(extent, Extent):
             raise TypeError(f"extent must be an Extent that allocate returned, not {extent!r}")
         if self._given.get(extent.start) != extent:
-            raise ValueError(f"extent must be one that is allocated now, not {extent}: it was freed before or never given out")
+            raise ValueError(
+                f"extent must be one that is allocated now, not {extent}: it was freed before or never given out"
+            )
         del self._given[extent.start]
         self.total_free += extent.size
         self._give_back(extent)
@@ -65,7 +74,9 @@ class _Contiguous:
 
 
 class Arena(_Contiguous):
-    """`capacity` slots; a request is cut from the start of the first hole that fits ("first"), or of the smallest one ("best")."""
+    """`capacity` slots; a request is cut from the start of the first hole that fits ("first"), or of the smallest one
+    ("best").
+    """
 
     def __init__(self, capacity: int, fit: str = "first"):
         super().__init__(capacity)
@@ -106,13 +117,17 @@ class Arena(_Contiguous):
 
 
 class BuddyArena(_Contiguous):
-    """`capacity` slots, handed out in powers of two (Knowlton, CACM 1965). A larger block is halved until it fits; a block that comes
-    back joins its buddy, the other half, if that is free too. A capacity that is no power of two starts as descending powers."""
+    """`capacity` slots, handed out in powers of two (Knowlton, CACM 1965). A larger block is halved until it fits; a
+    block that comes back joins its buddy, the other half, if that is free too. A capacity that is no power of two
+    starts as descending powers.
+    """
 
     def __init__(self, capacity: int):
         super().__init__(capacity)
         self.largest_request = 1 << (self.capacity.bit_length() - 1)
-        self._free: list[list[int]] = [[] for _ in range(self.capacity.bit_length())]  # order -> starts of free blocks of 2**order
+        self._free: list[list[int]] = [
+            [] for _ in range(self.capacity.bit_length())
+        ]  # order -> starts of free blocks of 2**order
         start = 0
         for order in reversed(range(self.capacity.bit_length())):
             if self.capacity >> order & 1:

@@ -27,7 +27,9 @@ POLICIES: dict[str, Callable[[int], Policy]] = {  # name -> a policy on so many 
 
 @cache
 def requests_that_fit(workload: str) -> tuple[Request, ...]:
-    """Requests of up to MAX_SEQ_LEN tokens, which every policy can serve, all waiting at the start: NUM_TOKENS tokens in total."""
+    """Requests of up to MAX_SEQ_LEN tokens, which every policy can serve, all waiting at the start: NUM_TOKENS tokens
+    in total.
+    """
     chosen, tokens = [], 0
     for request in sample_requests(workload, 10_000):
         if request.total_tokens <= MAX_SEQ_LEN:

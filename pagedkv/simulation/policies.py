@@ -1,7 +1,8 @@
 """How much memory each policy holds for a request, and when: the one thing in which the five differ.
 
-A policy has three verbs: `admit` (the prompt is stored), `grow` (one more token is), `release`. `refusal` says whether a request can
-never fit. `grow_all` grows every request held by many tokens at once, as far as nothing but growth happens.
+A policy has three verbs: `admit` (the prompt is stored), `grow` (one more token is), `release`. `refusal` says whether
+a request can never fit. `grow_all` grows every request held by many tokens at once, as far as nothing but growth
+happens.
 """
 
 from pagedkv.arguments import finite_number, whole_number
@@ -12,7 +13,10 @@ from pagedkv.sizing import ceil_div
 
 
 class Policy:
-    """What the simulator relies on. A policy of your own needs `admit`, `grow` and `release`; `grow_all` may stay as it is."""
+    """What the simulator relies on.
+
+    A policy of your own needs `admit`, `grow` and `release`; `grow_all` may stay as it is.
+    """
 
     slots: int  # token slots it manages
     block_size: int | None = None  # None: contiguous extents, which `held` maps request ids to
@@ -25,8 +29,8 @@ class Policy:
         """Why this request can never be served, or None."""
 
     def grow_all(self, steps: int) -> int:
-        """Grow every request by up to `steps` tokens, as long as only growth happens; return by how many. What is left is done by `grow`,
-        but a policy with blocks returns fewer only when the next step does not fit."""
+        """Grow every request by up to `steps` tokens, as long as only growth happens; return by how many. What is left
+        is done by `grow`, but a policy with blocks returns fewer only when the next step does not fit."""
         return 0
 
     def _check_new(self, request: Request) -> None:
@@ -64,10 +68,16 @@ class Reservation(Policy):
 
     def _too_large(self, request: Request, slots: int) -> str | None:
         if slots > self.arena.largest_request:
-            return f"request {request.request_id} needs {slots} slots in a row, the arena has at most {self.arena.largest_request} in a row"
+            return (
+                f"request {request.request_id} needs {slots} slots in a row, the arena has at most "
+                f"{self.arena.largest_request} in a row"
+            )
 
     def admit(self, request: Request) -> None:
-        """Reserve. Raises OutOfMemory, changing nothing, when no hole is large enough now, ValueError when none ever will be."""
+        """Reserve.
+
+        Raises OutOfMemory, changing nothing, when no hole is large enough now, ValueError when none ever will be.
+        """
         self._check_new(request)
         self.held[request.request_id] = self.arena.allocate(self.asked(request))
 
@@ -100,7 +110,7 @@ class MaxLength(Reservation):
 
 
 class PowerOfTwo(MaxLength):
-    """The prompt and the next power of two of the output: a guess that is at most twice too long. Capped at max_seq_len."""
+    """The prompt and the next power of two of the output, at most twice too long; capped at max_seq_len."""
 
     def asked(self, request):
         guess = 1 << (request.output_tokens - 1).bit_length() if request.output_tokens else 0
@@ -115,8 +125,10 @@ class Oracle(Reservation):
 
 
 class GrowByCopy(Reservation):
-    """Extents of `initial`, `initial * factor`, `initial * factor**2`, ... slots: the smallest with room for one more token. When it is
-    full, the next larger one is taken, the tokens are copied over and the old one is freed: for a moment both are needed."""
+    """Extents of `initial`, `initial * factor`, `initial * factor**2`, ... slots: the smallest with room for one more
+    token. When it is full, the next larger one is taken, the tokens are copied over and the old one is freed: for a
+    moment both are needed.
+    """
 
     def __init__(self, arena, initial: int = 256, factor: float = 2.0):
         super().__init__(arena)
@@ -170,8 +182,8 @@ class GrowByCopy(Reservation):
 class Paged(Policy):
     """Blocks on demand: a request holds just enough of them for the tokens it has (Kwon et al., SOSP 2023).
 
-    All blocks are alike, so the policy only counts them; which block goes to whom is BlockPool's business. A new request must leave
-    `watermark` of the pool free for the growth of the others; growth itself may use every block.
+    All blocks are alike, so the policy only counts them; which block goes to whom is BlockPool's business. A new
+    request must leave `watermark` of the pool free for the growth of the others; growth itself may use every block.
     """
 
     def __init__(self, num_blocks: int, block_size: int = 16, watermark: float = 0.01):
@@ -181,19 +193,22 @@ class Paged(Policy):
         self.watermark_blocks = int(finite_number("watermark", watermark, 0, 1) * self.num_blocks)
         self.slots = self.num_blocks * self.block_size
         self.num_free = self.num_blocks
-        # Growing together only moves a clock: a request has held[id] + _clock tokens, and its last block is full when that is a multiple
-        # of block_size. _phases counts the requests by held[id] % block_size.
+        # Growing together only moves a clock: a request has held[id] + _clock tokens, and its last block is full when
+        # that is a multiple of block_size. _phases counts the requests by held[id] % block_size.
         self._clock = 0
         self._phases = [0] * self.block_size
 
     def refusal(self, request: Request) -> str | None:
         needed = self._blocks(request.total_tokens)
         if needed > self.num_blocks:
-            return f"request {request.request_id} needs {needed} blocks of {self.block_size} slots, the pool has {self.num_blocks} in total"
+            return (
+                f"request {request.request_id} needs {needed} blocks of {self.block_size} slots, the pool has "
+                f"{self.num_blocks} in total"
+            )
 
     def admit(self, request: Request) -> None:
-        """Take blocks for the prompt. Raises OutOfBlocks, changing nothing, when that would go below the watermark; with nothing else
-        running the watermark does not count. Raises ValueError when the request can never fit."""
+        """Take blocks for the prompt. Raises OutOfBlocks, changing nothing, when that would go below the watermark;
+        with nothing else running the watermark does not count. Raises ValueError when the request can never fit."""
         self._check_new(request)
         needed = self._blocks(request.prompt_tokens)
         free = self.num_free - (self.watermark_blocks if self.held else 0)
@@ -211,7 +226,9 @@ class Paged(Policy):
         self._enter(request.request_id, self._leave(request.request_id) + 1)
 
     def grow_all(self, steps: int) -> int:
-        """Grow every request by up to `steps` tokens, stopping before the first step for which the free blocks do not suffice."""
+        """Grow every request by up to `steps` tokens, stopping before the first step for which the free blocks do not
+        suffice.
+        """
         for step in range(steps):
             needed = self._phases[-self._clock % self.block_size]
             if needed > self.num_free:

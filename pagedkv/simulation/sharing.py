@@ -1,7 +1,9 @@
-"""How many blocks sharing saves when one prompt has several continuations: parallel samples, or the beams of a beam search.
+"""How many blocks sharing saves when one prompt has several continuations: parallel samples, or the beams of a beam
+search.
 
-Real block tables do the counting: every continuation forks the prompt's table, copy-on-write splits what differs, and the pool says
-how many blocks are in use. Beams differ from samples in one thing: a beam that falls behind is dropped for a fork of another.
+Real block tables do the counting: every continuation forks the prompt's table, copy-on-write splits what differs, and
+the pool says how many blocks are in use. Beams differ from samples in one thing: a beam that falls behind is dropped
+for a fork of another.
 """
 
 import random
@@ -15,19 +17,21 @@ from pagedkv.block_table import BlockTable
 from pagedkv.simulation.workload import Request
 from pagedkv.sizing import ceil_div
 
-# Kwon et al., SOSP 2023, section 6.3: % of blocks saved, by number of sequences. For ShareGPT it gives the two ends of a range.
+# Kwon et al., SOSP 2023, section 6.3: % of blocks saved, by number of sequences. For ShareGPT the two ends of a range.
 PUBLISHED = {
     ("paper-alpaca", "parallel sampling"): {2: 6.09, 4: 8.53, 6: 9.79},
     ("paper-alpaca", "beam search"): {2: 37.56, 4: 53.13, 6: 55.16},
     ("paper-sharegpt", "parallel sampling"): {2: 16.2, 6: 30.5},
     ("paper-sharegpt", "beam search"): {2: 44.3, 6: 66.3},
 }
-# The chance per step that a beam is replaced: not in the paper, but fitted to its savings, which come out within 3 points.
+# The chance per step that a beam is replaced: not in the paper, but fitted to its savings (met within 3 points).
 SWITCH = {"paper-alpaca": 0.1, "paper-sharegpt": 0.018}
 
 
 class SharedRequest:
-    """The `num_sequences` continuations of one prompt, growing in step; `switch` is the chance that a step replaces a given beam."""
+    """The `num_sequences` continuations of one prompt, growing in step; `switch` is the chance that a step replaces a
+    given beam.
+    """
 
     def __init__(self, pool: BlockPool, prompt_tokens: int, num_sequences: int, switch: float = 0.0, seed: int = 0):
         if not 0 <= switch <= 1:
@@ -43,7 +47,9 @@ class SharedRequest:
         return self.tables[0].num_tokens
 
     def step(self) -> None:
-        """One more token for every sequence, after beams were dropped for forks of others as they stood before this step."""
+        """One more token for every sequence, after beams were dropped for forks of others as they stood before this
+        step.
+        """
         if self._switch:
             old, draw = self.tables, self._random
             self.tables = [draw.choice(old).fork() if draw.random() < self._switch else table for table in old]
@@ -59,24 +65,36 @@ class SharedRequest:
 
 
 def share_saved(
-    requests: Sequence[Request], num_sequences: int, switch: float = 0.0, block_size: int = 16, concurrent: int = 8, seed: int = 0
+    requests: Sequence[Request],
+    num_sequences: int,
+    switch: float = 0.0,
+    block_size: int = 16,
+    concurrent: int = 8,
+    seed: int = 0,
 ) -> float:
-    """What sharing saves as the artifact of Kwon et al. (SOSP 2023, figure 15) computes it: 1 - 1 / r, r being the mean over the steps of
-    a run of the blocks that tables name over the blocks in use. It leans to moments of much sharing, more so in a small batch.
+    """What sharing saves as the artifact of Kwon et al. (SOSP 2023, figure 15) computes it: 1 - 1 / r, r being the mean
+    over the steps of a run of the blocks that tables name over the blocks in use. It leans to moments of much sharing,
+    more so in a small batch.
 
-    `concurrent` requests run at a time; their sequences all end after `output_tokens` steps, of which the first is the prefill. Counting
-    starts when as many requests have ended as run at a time, so that the batch mixes long and short ones. `switch` 0: parallel sampling.
+    `concurrent` requests run at a time; their sequences all end after `output_tokens` steps, of which the first is the
+    prefill. Counting starts when as many requests have ended as run at a time, so that the batch mixes long and short
+    ones. `switch` 0: parallel sampling.
     """
     if len(requests) < 3 * whole_number("concurrent", concurrent, 1):
         raise ValueError(f"requests must be at least 3 * concurrent = {3 * concurrent}, not {len(requests)}")
-    num_sequences, block_size = whole_number("num_sequences", num_sequences, 1), whole_number("block_size", block_size, 1)
+    num_sequences, block_size = (
+        whole_number("num_sequences", num_sequences, 1),
+        whole_number("block_size", block_size, 1),
+    )
     longest = max(request.total_tokens for request in requests)
     pool = BlockPool(2 * (concurrent + 1) * num_sequences * (longest // block_size + 2), block_size)  # more than enough
     waiting, running, ratios = deque(requests), [], []
     while True:
         while waiting and len(running) < concurrent:
             request = waiting.popleft()
-            running.append((SharedRequest(pool, request.prompt_tokens, num_sequences, switch, seed + request.request_id), request))
+            running.append(
+                (SharedRequest(pool, request.prompt_tokens, num_sequences, switch, seed + request.request_id), request)
+            )
         if len(running) < concurrent:
             return 1 - 1 / fmean(ratios)
         if len(requests) - len(waiting) >= 2 * concurrent:

@@ -1,14 +1,17 @@
-"""A serving engine's memory, simulated: requests queue, are admitted first come first served, grow by a token a step, and leave.
+"""A serving engine's memory, simulated: requests queue, are admitted first come first served, grow by a token a step,
+and leave.
 
-One step is one token for each running request; the prefill, which stores the whole prompt, is a step of its own. A request ends when
-prompt and output are stored (an engine can spare itself the K/V of the very last token; here it counts). At each step running requests
-grow first, in the order of admission. If one cannot, the latest admitted is preempted: its memory is freed, it goes back to the head of
-the queue with what it has generated as part of its prompt (recomputation), and nothing is admitted in that step.
+One step is one token for each running request; the prefill, which stores the whole prompt, is a step of its own. A
+request ends when prompt and output are stored (an engine can spare itself the K/V of the very last token; here it
+counts). At each step running requests grow first, in the order of admission. If one cannot, the latest admitted is
+preempted: its memory is freed, it goes back to the head of the queue with what it has generated as part of its prompt
+(recomputation), and nothing is admitted in that step.
 
     timeline = simulate(sample_requests("azure-conv", 300), MaxLength(Arena(15728)), 15728)
     timeline.shares()                  # {"token_states": ..., "reserved": ..., "internal": ..., "external": ...}
     timeline.step, .token_states, ...  # arrays, one entry per step (see timeline.Timeline)
-    timeline.snapshot(step)            # the memory map: list of Piece(request_id, start, tokens, reserved, internal, rounding)
+    timeline.snapshot(step)            # the memory map: list of Piece(request_id, start, tokens, reserved, internal,
+    rounding)
     timeline.refused                   # {request_id: why it can never fit}
 """
 
@@ -30,11 +33,15 @@ from pagedkv.simulation.workload import Request
 MAX_STEPS = 10**7  # busy ones: a Timeline has an entry for each
 
 
-def simulate(requests: Iterable[Request], policy: Policy, capacity: int, *, step_s: float = 0.04, progress: bool = False) -> Timeline:
-    """Serve `requests`, which are in order of arrival, with `policy` on `capacity` token slots, one step every `step_s` seconds.
+def simulate(
+    requests: Iterable[Request], policy: Policy, capacity: int, *, step_s: float = 0.04, progress: bool = False
+) -> Timeline:
+    """Serve `requests`, which are in order of arrival, with `policy` on `capacity` token slots, one step every `step_s`
+    seconds.
 
-    A request that can never fit is refused when it arrives, with the reason in Timeline.refused; the others go on. Raises ValueError
-    when that leaves none. It advances from event to event: `Policy.grow_all` says how many steps of mere growth lie ahead.
+    A request that can never fit is refused when it arrives, with the reason in Timeline.refused; the others go on.
+    Raises ValueError when that leaves none. It advances from event to event: `Policy.grow_all` says how many steps of
+    mere growth lie ahead.
     """
     requests = listed("requests", requests, "Request objects")
     if not isinstance(policy, Policy):
@@ -111,7 +118,10 @@ class _Run:
         return len(self.log.preempted) > num_preempted
 
     def admit(self, point: int) -> None:
-        """Admit from the head of the queue as long as the head fits. With nothing running, a head that does not fit never will."""
+        """Admit from the head of the queue as long as the head fits.
+
+        With nothing running, a head that does not fit never will.
+        """
         while self.waiting:
             request = self.waiting[0]
             try:
@@ -119,7 +129,9 @@ class _Run:
             except (OutOfMemory, OutOfBlocks) as error:
                 if self.running:
                     return
-                self.log.refused[request.request_id] = f"request {request.request_id} does not fit an idle pool: {error}"
+                self.log.refused[request.request_id] = (
+                    f"request {request.request_id} does not fit an idle pool: {error}"
+                )
             else:
                 self._stay(request, point, point + request.output_tokens + 1, request.prompt_tokens)
             self.waiting.popleft()
@@ -173,7 +185,9 @@ def _arrivals(requests: list[Request], policy: Policy, step_s: float, log: Log) 
         if request.request_id in seen:
             raise ValueError(f"requests must have different ids, not {request.request_id} twice")
         if request.arrival_s < last_s:
-            raise ValueError(f"requests must be in order of arrival: request {request.request_id} arrives before the one before it")
+            raise ValueError(
+                f"requests must be in order of arrival: request {request.request_id} arrives before the one before it"
+            )
         seen.add(request.request_id)
         last_s = request.arrival_s
         if reason := policy.refusal(request):

@@ -1,7 +1,7 @@
 """What a simulated run held in memory at every step, in token slots, and where.
 
-The log of a run is a list of stays: which request held memory from which step to which. Between two events nothing but growth
-happens, so all the rest follows from the stays by sums over arrays.
+The log of a run is a list of stays: which request held memory from which step to which. Between two events nothing but
+growth happens, so all the rest follows from the stays by sums over arrays.
 """
 
 from dataclasses import dataclass, field
@@ -21,8 +21,8 @@ SHARES = ("token_states", "reserved", "internal", "external")
 
 @dataclass(slots=True)
 class Stay:
-    """A request that holds memory from point `start` to before `stop`, in contiguous memory one extent all that time. It stores
-    `tokens` tokens at `start` and one more at each following point."""
+    """A request that holds memory from point `start` to before `stop`, in contiguous memory one extent all that time.
+    It stores `tokens` tokens at `start` and one more at each following point."""
 
     request: Request
     start: int
@@ -38,7 +38,9 @@ class Log:
     stays: list[Stay] = field(default_factory=list)  # in the order of admission
     gaps: list[tuple[int, int]] = field(default_factory=list)  # (point, steps that it lasts)
     arrival_steps: list[int] = field(default_factory=list)
-    left_queue: list[int] = field(default_factory=list)  # a point for each admission, and for each refusal after waiting
+    left_queue: list[int] = field(
+        default_factory=list
+    )  # a point for each admission, and for each refusal after waiting
     preempted: list[int] = field(default_factory=list)
     copies: list[tuple[int, int]] = field(default_factory=list)  # (point, tokens)
     refused: dict[int, str] = field(default_factory=dict)
@@ -46,8 +48,8 @@ class Log:
 
 
 class Piece(NamedTuple):
-    """One unbroken stretch of memory of one request: from slot `start` on `tokens` slots that hold K/V, then `reserved` ones (used later
-    by this request), `internal` ones (asked for, never used) and `rounding` (the allocator's)."""
+    """One unbroken stretch of memory of one request: from slot `start` on `tokens` slots that hold K/V, then `reserved`
+    ones (used later by this request), `internal` ones (asked for, never used) and `rounding` (the allocator's)."""
 
     request_id: int
     start: int
@@ -58,7 +60,9 @@ class Piece(NamedTuple):
 
 
 class _Stays(NamedTuple):
-    """The log's stays as arrays, one entry each: `final` tokens when the request ends; the extent's place, size and what was asked for."""
+    """The log's stays as arrays, one entry each: `final` tokens when the request ends; the extent's place, size and
+    what was asked for.
+    """
 
     request_id: np.ndarray
     start: np.ndarray
@@ -71,15 +75,15 @@ class _Stays(NamedTuple):
 
 
 class Timeline:
-    """One run as arrays with one entry per change point. Growth changes them at every step, so each step is a change point; an idle
-    gap, however long, is a single one.
+    """One run as arrays with one entry per change point. Growth changes them at every step, so each step is a change
+    point; an idle gap, however long, is a single one.
 
     step, duration                 the point's first step, and how many steps it lasts
     token_states                   slots that hold the K/V of a token
     reserved                       slots that will be used later by the request that holds them
     internal                       slots that the policy asked for and nobody will ever use
-    external                       all others: holes, free memory, the allocator's rounding. The four add up to `capacity`
-    rounding                       the part of `external` that the allocator added to what it was asked for
+    external                       all others: holes, free memory, the allocator's rounding. The four add up to
+    `capacity` rounding                       the part of `external` that the allocator added to what it was asked for
     running, waiting               requests
     preemptions, copied_tokens     requests preempted, and tokens moved to a larger extent, in the point's first step
 
@@ -89,7 +93,10 @@ class Timeline:
 
     def __init__(self, log: Log, num_points: int, capacity: int, block_size: int | None):
         self.capacity, self.block_size, self.refused = capacity, block_size, log.refused
-        rows = [(s.request.request_id, s.start, s.stop, s.tokens, s.request.total_tokens, *(s.extent or (0, 0, 0))) for s in log.stays]
+        rows = [
+            (s.request.request_id, s.start, s.stop, s.tokens, s.request.total_tokens, *(s.extent or (0, 0, 0)))
+            for s in log.stays
+        ]
         self._stays = stays = _Stays(*np.array(rows, np.int64).reshape(-1, len(_Stays._fields)).T)
         start, stop, tokens, final, asked = stays.start, stays.stop, stays.tokens, stays.final, stays.asked
 
@@ -122,7 +129,9 @@ class Timeline:
         self.external = capacity - held
         self.preemptions = at(log.preempted)
         self.copied_tokens = at([point for point, _ in log.copies], [count for _, count in log.copies])
-        self.waiting = np.cumsum(at(np.searchsorted(self.step, log.arrival_steps)) + self.preemptions - at(log.left_queue))
+        self.waiting = np.cumsum(
+            at(np.searchsorted(self.step, log.arrival_steps)) + self.preemptions - at(log.left_queue)
+        )
 
     @property
     def num_steps(self) -> int:
@@ -130,14 +139,17 @@ class Timeline:
         return int(self.step[-1] + self.duration[-1])
 
     def shares(self) -> dict[str, float]:
-        """Mean share of `capacity` of each of the four parts over the steps at which a request waits, or over all at which one runs
-        if none ever waits. They sum to 1."""
+        """Mean share of `capacity` of each of the four parts over the steps at which a request waits, or over all at
+        which one runs if none ever waits. They sum to 1."""
         busy = self.waiting > 0 if self.waiting.any() else self.running > 0
         slots = self.capacity * int(self.duration[busy].sum())
         return {name: float((getattr(self, name) * self.duration)[busy].sum() / slots) for name in SHARES}
 
     def snapshot(self, step: int) -> list[Piece]:
-        """Who holds which slots at `step`, by address; what no piece covers is free. Blocks of a paged run are one piece each."""
+        """Who holds which slots at `step`, by address; what no piece covers is free.
+
+        Blocks of a paged run are one piece each.
+        """
         point = int(np.searchsorted(self.step, whole_number("step", step, 0, self.num_steps - 1), "right")) - 1
         here = np.flatnonzero((self._stays.start <= point) & (point < self._stays.stop))
         stays = _Stays(*(column[here] for column in self._stays))
@@ -146,8 +158,17 @@ class Timeline:
             b = self.block_size
             return sorted(
                 (
-                    Piece(owner, block * b, n := min(stored - i * b, b), min(final - i * b, b) - n, max((i + 1) * b - final, 0), 0)
-                    for stay, owner, stored, final in np.stack([here, stays.request_id, stored, stays.final], 1).tolist()
+                    Piece(
+                        owner,
+                        block * b,
+                        n := min(stored - i * b, b),
+                        min(final - i * b, b) - n,
+                        max((i + 1) * b - final, 0),
+                        0,
+                    )
+                    for stay, owner, stored, final in np.stack(
+                        [here, stays.request_id, stored, stays.final], 1
+                    ).tolist()
                     for i, block in enumerate(self._blocks[stay][: ceil_div(stored, b)])
                 ),
                 key=lambda piece: piece.start,
@@ -168,14 +189,16 @@ class Timeline:
 
     @cached_property
     def _blocks(self) -> list[list[int]]:
-        """The blocks of each stay, in logical order, from a run of the same events on a BlockPool: at each point blocks are freed first,
-        then taken for growth and then for new requests, in order of admission."""
+        """The blocks of each stay, in logical order, from a run of the same events on a BlockPool: at each point blocks
+        are freed first, then taken for growth and then for new requests, in order of admission."""
         start, stop, tokens = self._stays.start, self._stays.stop, self._stays.tokens
         num_stays = len(start)
         stay, taken = self._growth
         points = np.concatenate([stop, taken, start])
         stays = np.concatenate([np.arange(num_stays), stay, np.arange(num_stays)])
-        takes = np.concatenate([np.zeros(num_stays), np.ones(len(stay)), ceil_div(tokens, self.block_size)]).astype(np.int64)
+        takes = np.concatenate([np.zeros(num_stays), np.ones(len(stay)), ceil_div(tokens, self.block_size)]).astype(
+            np.int64
+        )
         phase = np.repeat([0, 1, 2], [num_stays, len(stay), num_stays])
         pool = BlockPool(self.capacity // self.block_size, self.block_size)
         blocks = [[] for _ in range(num_stays)]

@@ -1,7 +1,7 @@
 """Requests: when they arrive, how long their prompt is, how long their answer gets.
 
-Lengths come from tables of real traffic (lengths.json, with sources), drawn by inverse CDF: a uniform number picks a cumulative
-share, and the table says which length stands there. Or they come from a trace file that the learner has.
+Lengths come from tables of real traffic (lengths.json, with sources), drawn by inverse CDF: a uniform number picks a
+cumulative share, and the table says which length stands there. Or they come from a trace file that the learner has.
 """
 
 import csv
@@ -18,14 +18,25 @@ import numpy as np
 
 from pagedkv.arguments import finite_number, one_of, whole_number
 
-WORKLOADS = ("paper-sharegpt", "paper-alpaca", "azure-conv", "azure-code", "sharegpt", "mooncake-conv", "mooncake-synthetic")
+WORKLOADS = (
+    "paper-sharegpt",
+    "paper-alpaca",
+    "azure-conv",
+    "azure-code",
+    "sharegpt",
+    "mooncake-conv",
+    "mooncake-synthetic",
+)
 MAX_REQUESTS = 10**7
 MAX_TOKENS = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request. It arrives `arrival_s` seconds after the start; nobody but the oracle knows `output_tokens` before it ends."""
+    """One request.
+
+    It arrives `arrival_s` seconds after the start; nobody but the oracle knows `output_tokens` before it ends.
+    """
 
     request_id: int
     arrival_s: float
@@ -45,11 +56,13 @@ class Request:
 
 
 def sample_requests(name: str, n: int, rate: float | None = None, seed: int = 0) -> list[Request]:
-    """Draw `n` requests from workload `name`: Poisson arrivals at `rate` requests per second, or all waiting at t = 0 without a rate.
+    """Draw `n` requests from workload `name`: Poisson arrivals at `rate` requests per second, or all waiting at t = 0
+    without a rate.
 
-    Prompt and output lengths are drawn independently. Two traces are not so: in "mooncake-synthetic" long prompts get short answers
-    (Spearman -0.52); in "azure-conv", among requests of up to 2048 tokens, long prompts get long answers (0.45), so that drawn ones fill
-    40 % of a max-length pool where those of the trace fill 49 %. length_table("azure-conv")["independence"] has more.
+    Prompt and output lengths are drawn independently. Two traces are not so: in "mooncake-synthetic" long prompts get
+    short answers (Spearman -0.52); in "azure-conv", among requests of up to 2048 tokens, long prompts get long answers
+    (0.45), so that drawn ones fill 40 % of a max-length pool where those of the trace fill 49 %.
+    length_table("azure-conv")["independence"] has more.
     """
     one_of("name", name, WORKLOADS)
     n = whole_number("n", n, 1, MAX_REQUESTS)
@@ -62,18 +75,23 @@ def sample_requests(name: str, n: int, rate: float | None = None, seed: int = 0)
         prompts = np.minimum(prompts, longest - 1)
         outputs = np.minimum(outputs, longest - prompts)
     arrivals = np.zeros(n) if rate is None else np.cumsum(rng.exponential(1 / rate, n))
-    return [Request(i, *row) for i, row in enumerate(zip(arrivals.tolist(), prompts.tolist(), outputs.tolist(), strict=True))]
+    return [
+        Request(i, *row)
+        for i, row in enumerate(zip(arrivals.tolist(), prompts.tolist(), outputs.tolist(), strict=True))
+    ]
 
 
 def length_table(name: str) -> dict:
-    """The shipped table of one workload: its source, and the prompts' and the outputs' mean and quantiles or gamma shape."""
+    """The shipped table of one workload: its source, and the prompts' and the outputs' mean and quantiles or gamma
+    shape.
+    """
     return _tables()[one_of("name", name, WORKLOADS)]
 
 
 def load_trace(path) -> list[Request]:
-    """Read an Azure LLM inference CSV (TIMESTAMP, ContextTokens, GeneratedTokens) or a Mooncake JSONL (timestamp in ms, input_length,
-    output_length). Arrivals count from the first request. Raises ValueError with the line number for anything that is not a request, and
-    for lines out of time order.
+    """Read an Azure LLM inference CSV (TIMESTAMP, ContextTokens, GeneratedTokens) or a Mooncake JSONL (timestamp in ms,
+    input_length, output_length). Arrivals count from the first request. Raises ValueError with the line number for
+    anything that is not a request, and for lines out of time order.
     """
     if not isinstance(path, str | os.PathLike):
         raise TypeError(f"path must name a file, not be {path!r}")
@@ -149,4 +167,8 @@ def _mooncake(line: str) -> tuple[float, int, int]:
         raise ValueError(f"must be a JSON object, not {line[:60]!r}") from None
     except KeyError as error:
         raise ValueError(f"{error} is missing; a line must have timestamp, input_length and output_length") from None
-    return finite_number("timestamp", time) / 1000, whole_number("input_length", prompt, 1), whole_number("output_length", output)
+    return (
+        finite_number("timestamp", time) / 1000,
+        whole_number("input_length", prompt, 1),
+        whole_number("output_length", output),
+    )

@@ -1,9 +1,10 @@
-"""Decode attention on a paged cache: one query token per sequence, the tokens of a sequence shared out over several programs (split-KV).
+"""Decode attention on a paged cache: one query token per sequence, the tokens of a sequence shared out over several
+programs (split-KV).
 
-A program takes one KV head of one sequence and one split of its tokens, and walks over them a tile at a time with online softmax. All query
-heads of the KV head ride along as the rows of a small matrix, so each byte of K and V is read once. A sequence longer than one split leaves
-partial results, which a second, small kernel merges by the same formula. Lengths are read on the GPU only: the host never waits, and a CUDA
-graph can be replayed with other lengths.
+A program takes one KV head of one sequence and one split of its tokens, and walks over them a tile at a time with
+online softmax. All query heads of the KV head ride along as the rows of a small matrix, so each byte of K and V is read
+once. A sequence longer than one split leaves partial results, which a second, small kernel merges by the same formula.
+Lengths are read on the GPU only: the host never waits, and a CUDA graph can be replayed with other lengths.
 """
 
 import torch
@@ -49,9 +50,11 @@ def _two_e4m3(pairs, ASM: tl.constexpr):
 def decode_kernel(
     q_ptr, k_ptr, v_ptr, block_tables, seq_lens, out_ptr, lse_ptr, part_ptr,
     num_splits, split_tokens, window, scale, v_scale, softcap, table_stride,
-    q_token, q_head, q_dim, k_block, k_slot, k_head, k_dim, v_block, v_slot, v_head, v_dim, out_token, out_head, out_dim,
-    GROUP: tl.constexpr, ROWS: tl.constexpr, DIM: tl.constexpr, LANES: tl.constexpr, BLOCK: tl.constexpr, TILE: tl.constexpr,
-    SAME_STRIDES: tl.constexpr, COMPUTE: tl.constexpr, FP8_PAIRS: tl.constexpr, ASM: tl.constexpr, SOFTCAP: tl.constexpr, PDL: tl.constexpr,
+    q_token, q_head, q_dim, k_block, k_slot, k_head, k_dim, v_block, v_slot, v_head, v_dim,
+    out_token, out_head, out_dim,
+    GROUP: tl.constexpr, ROWS: tl.constexpr, DIM: tl.constexpr, LANES: tl.constexpr, BLOCK: tl.constexpr,
+    TILE: tl.constexpr, SAME_STRIDES: tl.constexpr, COMPUTE: tl.constexpr, FP8_PAIRS: tl.constexpr, ASM: tl.constexpr,
+    SOFTCAP: tl.constexpr, PDL: tl.constexpr,
 ):  # fmt: skip
     """Grid (KV heads x slices of their query heads, splits, sequences).
 
@@ -60,7 +63,7 @@ def decode_kernel(
     SLICES: tl.constexpr = (GROUP + ROWS - 1) // ROWS
     PACK: tl.constexpr = 2 if FP8_PAIRS else 1
     kv_head, split, seq = tl.program_id(0) // SLICES, tl.program_id(1), tl.program_id(2).to(tl.int64)
-    in_group = tl.program_id(0) % SLICES * ROWS + tl.arange(0, ROWS)  # [ROWS] of the query heads that share this KV head
+    in_group = tl.program_id(0) % SLICES * ROWS + tl.arange(0, ROWS)  # [ROWS] of its query heads
     heads = (kv_head * GROUP + in_group).to(tl.int64)
     num_heads = tl.num_programs(0) // SLICES * GROUP
     dims, cols = tl.arange(0, LANES), tl.arange(0, TILE)
@@ -75,7 +78,8 @@ def decode_kernel(
     if FP8_PAIRS:
         q_odd = tl.load(q_at + q_dim, live, 0.0).to(COMPUTE)
     table = block_tables + seq * table_stride
-    first = split * split_tokens + cols  # our first tile, unless it is cut off or a window moves it: a guess saves waiting for the length
+    # Our first tile, unless it is cut off or a window moves it: a guess saves waiting for the length.
+    first = split * split_tokens + cols
     block_ids = tl.load(table + first // BLOCK, first < window, 0)
     length = tl.load(seq_lens + seq)
     oldest = tl.maximum(length - window, 0)  # the first visible token
@@ -94,7 +98,8 @@ def decode_kernel(
         if FP8_PAIRS:
             acc_odd = tl.zeros([ROWS, LANES], tl.float32)
         for at in range(lo, hi, TILE):
-            blocks, offsets = block_ids.to(tl.int64)[:, None], (tl.minimum(at + cols, hi - 1) % BLOCK).to(tl.int64)[:, None]
+            blocks = block_ids.to(tl.int64)[:, None]
+            offsets = (tl.minimum(at + cols, hi - 1) % BLOCK).to(tl.int64)[:, None]
             k_row = blocks * k_block + offsets * k_slot
             v_row = k_row if SAME_STRIDES else blocks * v_block + offsets * v_slot
             k_at, v_at = k_ptr + k_row + dims[None, :] * k_dim, v_ptr + v_row + dims[None, :] * v_dim
@@ -119,24 +124,25 @@ def decode_kernel(
             acc = tl.dot(p.to(COMPUTE), v.to(COMPUTE), acc * shrink, input_precision="ieee")
             m = m_new
             pos = tl.minimum(at + TILE + cols, hi - 1)
-            block_ids = tl.load(table + pos // BLOCK)  # of the next tile, so that its K and V can be asked for at once
+            block_ids = tl.load(table + pos // BLOCK)  # of the next tile: its loads need not wait
 
         norm = tl.sum(norm, 1)
         norm = tl.where(norm > 0, norm, 1.0)  # no token: m is -inf, acc 0
         log2_sum = m + tl.log2(norm)
+        to_output = (v_scale / norm)[:, None]
         if (split == 0) & (lo + split_tokens >= length):  # the only split
             out_at = out_ptr + seq * out_token + heads[:, None] * out_head + PACK * dims[None, :] * out_dim
-            tl.store(out_at, (acc * (v_scale / norm)[:, None]).to(out_ptr.dtype.element_ty), live)
+            tl.store(out_at, (acc * to_output).to(out_ptr.dtype.element_ty), live)
             if FP8_PAIRS:
-                tl.store(out_at + out_dim, (acc_odd * (v_scale / norm)[:, None]).to(out_ptr.dtype.element_ty), live)
+                tl.store(out_at + out_dim, (acc_odd * to_output).to(out_ptr.dtype.element_ty), live)
             if lse_ptr is not None:
                 tl.store(lse_ptr + seq * num_heads + heads, log2_sum / LOG2_E, in_group < GROUP)
         else:
             part = (seq * num_splits + split) * num_heads + heads
             part_at = part_ptr + part[:, None] * (PACK * DIM) + PACK * dims[None, :]
-            tl.store(part_at, acc * (v_scale / norm)[:, None], live)
+            tl.store(part_at, acc * to_output, live)
             if FP8_PAIRS:
-                tl.store(part_at + 1, acc_odd * (v_scale / norm)[:, None], live)
+                tl.store(part_at + 1, acc_odd * to_output, live)
             part_lse = part_ptr + tl.num_programs(2).to(tl.int64) * num_splits * num_heads * (PACK * DIM)
             tl.store(part_lse + part, log2_sum, in_group < GROUP)
 
@@ -148,7 +154,8 @@ def merge_kernel(
 ):  # fmt: skip
     """Grid (query heads, sequences): one output row from the partial rows of its splits."""
     head, seq, num_heads = tl.program_id(0), tl.program_id(1).to(tl.int64), tl.num_programs(0)
-    length = tl.load(seq_lens + seq)  # before the wait: written by kernels that ended before the one waited for began to let this one in
+    # Before the wait: written by kernels that ended before the one waited for began to let this one in.
+    length = tl.load(seq_lens + seq)
     used = tl.cdiv(tl.minimum(length, window), split_tokens)  # splits that hold tokens
     part_lse = part_ptr + tl.num_programs(1).to(tl.int64) * num_splits * num_heads * DIM
     dims = tl.arange(0, LANES)
@@ -178,7 +185,10 @@ launch_decode, launch_merge = Launcher(decode_kernel), Launcher(merge_kernel)
 
 
 def decode(q, k_cache, v_cache, block_tables, seq_lens, options, out, lse):
-    """Attend from q [num_seqs, num_q_heads, head_dim] over the cached tokens; fills `out` and, if given, `lse`. Takes checked arguments."""
+    """Attend from q [num_seqs, num_q_heads, head_dim] over the cached tokens; fills `out` and, if given, `lse`.
+
+    Takes checked arguments.
+    """
     num_seqs, num_heads, head_dim = q.shape
     max_seq_len, scale, window, softcap, k_scale, v_scale = options
     if num_seqs == 0:
@@ -199,25 +209,44 @@ def decode(q, k_cache, v_cache, block_tables, seq_lens, options, out, lse):
         lanes * k_cache.element_size(), programs, num_seqs, max(window, 1), multiprocessors(device)
     )
     pdl = dependent_launch(device)
-    part = q.new_empty(num_seqs * num_splits * num_heads * (head_dim + 1), dtype=torch.float32) if num_splits > 1 else no_parts(device)
+    part = (
+        q.new_empty(num_seqs * num_splits * num_heads * (head_dim + 1), dtype=torch.float32)
+        if num_splits > 1
+        else no_parts(device)
+    )
     scale *= k_scale or 1.0
     numbers = (
         num_splits, split_tokens, window, scale / softcap if softcap else scale * LOG2_E.value, float(v_scale or 1.0),
         (softcap or 0.0) * LOG2_E.value, block_tables.stride(0),
     )  # fmt: skip
     k_strides, v_strides, out_strides = k_cache.stride(), v_cache.stride(), out.stride()
+    same, asm = k_strides == v_strides, not INTERPRETED
     launch_decode(
-        device, (programs, num_splits, num_seqs), (q, k_cache, v_cache, block_tables, seq_lens, out, lse, part), numbers,
+        device,
+        (programs, num_splits, num_seqs),
+        (q, k_cache, v_cache, block_tables, seq_lens, out, lse, part),
+        numbers,
         (*q.stride(), *k_strides, *v_strides, *out_strides),
-        (group, rows, dim, lanes, block_size, tile, k_strides == v_strides, compute, pairs, not INTERPRETED, softcap is not None, pdl),
-        (q.dtype, k_cache.dtype, lse is None), num_warps=4, num_stages=stages, launch_pdl=pdl,
-    )  # fmt: skip
+        (group, rows, dim, lanes, block_size, tile, same, compute, pairs, asm, softcap is not None, pdl),
+        (q.dtype, k_cache.dtype, lse is None),
+        num_warps=4,
+        num_stages=stages,
+        launch_pdl=pdl,
+    )
     if num_splits > 1:
+        parts = FEW_PARTS if num_splits <= FEW_PARTS else MANY_PARTS
         launch_merge(
-            device, (num_heads, num_seqs, 1), (part, seq_lens, out, lse), (num_splits, split_tokens, window), out_strides,
-            (head_dim, power_of_2(head_dim), FEW_PARTS if num_splits <= FEW_PARTS else MANY_PARTS, pdl), (q.dtype, lse is None),
-            num_warps=1, num_stages=1, launch_pdl=pdl,
-        )  # fmt: skip
+            device,
+            (num_heads, num_seqs, 1),
+            (part, seq_lens, out, lse),
+            (num_splits, split_tokens, window),
+            out_strides,
+            (head_dim, power_of_2(head_dim), parts, pdl),
+            (q.dtype, lse is None),
+            num_warps=1,
+            num_stages=1,
+            launch_pdl=pdl,
+        )
 
 
 def _in_pairs(cache):

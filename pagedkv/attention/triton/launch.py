@@ -1,6 +1,8 @@
-"""How the kernels are launched: a small function picks the settings from the shapes, and a launch that repeats skips Triton's binder.
+"""How the kernels are launched: a small function picks the settings from the shapes, and a launch that repeats skips
+Triton's binder.
 
-Settings depend on the batch in few ways, so that few variants are compiled: numbers that change from call to call are plain arguments.
+Settings depend on the batch in few ways, so that few variants are compiled: numbers that change from call to call are
+plain arguments.
 """
 
 from functools import cache, lru_cache
@@ -28,11 +30,12 @@ class DecodeLaunch(NamedTuple):
 
 @lru_cache(1024)
 def decode_launch(row_bytes: int, programs: int, num_seqs: int, longest: int, multiprocessors: int) -> DecodeLaunch:
-    """Settings for `num_seqs` sequences of up to `longest` tokens, each served by `programs` programs per split; a K row takes `row_bytes`.
+    """Settings for `num_seqs` sequences of up to `longest` tokens, each served by `programs` programs per split; a K
+    row takes `row_bytes`.
 
-    A multiprocessor holds five shallow programs or three deep ones. Enough sequences that are not long fill the GPU as they are: shallow if
-    all run at once, else deep. Fewer are cut evenly, into two deep programs per multiprocessor, if there is only one or they are short; but
-    into five shallow ones and small pieces where lengths may differ much.
+    A multiprocessor holds five shallow programs or three deep ones. Enough sequences that are not long fill the GPU as
+    they are: shallow if all run at once, else deep. Fewer are cut evenly, into two deep programs per multiprocessor, if
+    there is only one or they are short; but into five shallow ones and small pieces where lengths may differ much.
     """
     units = num_seqs * programs
     even, many = 2 * multiprocessors // units, 5 * multiprocessors // units
@@ -47,7 +50,8 @@ def decode_launch(row_bytes: int, programs: int, num_seqs: int, longest: int, mu
         split_tokens = max(256, min(1024, longest // 4, longest // many))
     split_tokens = ceil_div(split_tokens, 128) * 128
     tile = max(16, min(64, 16384 // row_bytes))
-    return DecodeLaunch(tile, 3 if deep or row_bytes <= 128 else 2, split_tokens, ceil_div(longest, split_tokens))
+    num_stages = 3 if deep or row_bytes <= 128 else 2
+    return DecodeLaunch(tile, num_stages, split_tokens, ceil_div(longest, split_tokens))
 
 
 class PrefillLaunch(NamedTuple):
@@ -61,7 +65,8 @@ class PrefillLaunch(NamedTuple):
 def prefill_launch(lanes: int, dtype_bytes: int) -> PrefillLaunch:
     """Settings for q of `dtype_bytes` a number and rows of `lanes`.
 
-    The registers are rationed so that two programs share a multiprocessor: while one computes its softmax, the other multiplies.
+    The registers are rationed so that two programs share a multiprocessor: while one computes its softmax, the other
+    multiplies.
     """
     if dtype_bytes == 4:  # no tensor cores
         return PrefillLaunch(32, 16, 4, 2, None)
@@ -69,7 +74,8 @@ def prefill_launch(lanes: int, dtype_bytes: int) -> PrefillLaunch:
 
 
 def compute_dtype(q, cache):
-    """What the kernels multiply in: q's dtype, or float16 for FP8 caches: it holds their numbers, and more of a weight than bfloat16.
+    """What the kernels multiply in: q's dtype, or float16 for FP8 caches: it holds their numbers, and more of a weight
+    than bfloat16.
 
     It ends at 65,504, which a bfloat16 q must not exceed there.
     """
@@ -104,15 +110,19 @@ def no_parts(device: int) -> torch.Tensor:
 
 @cache
 def dependent_launch(device: int) -> bool:
-    """Whether a kernel can be launched while the one before it ends (programmatic dependent launch, from compute capability 9.0)."""
+    """Whether a kernel can be launched while the one before it ends (programmatic dependent launch, from compute
+    capability 9.0).
+    """
     return not INTERPRETED and torch.cuda.get_device_capability(device)[0] >= 9
 
 
 class Launcher:
-    """Launches one kernel; its arguments are, in this order, tensors, numbers (those in do_not_specialize), strides and constants.
+    """Launches one kernel; its arguments are, in this order, tensors, numbers (those in do_not_specialize), strides and
+    constants.
 
-    To find the compiled variant, Triton's binder looks at every argument, which takes longer than the launch. Here a variant is remembered
-    under all that it depends on, and its handle is run directly the next time, without the hooks that Triton offers profilers.
+    To find the compiled variant, Triton's binder looks at every argument, which takes longer than the launch. Here a
+    variant is remembered under all that it depends on, and its handle is run directly the next time, without the hooks
+    that Triton offers profilers.
     `dtypes` tells the tensors' types apart, and which are None.
     """
 
@@ -134,5 +144,9 @@ class Launcher:
             stream, no_hooks = driver.active.get_current_stream(device), (None, None, None)
             handles = (stream, compiled.function, compiled.packed_metadata, *no_hooks)
             compiled.run(*grid, *handles, *tensors, *numbers, *strides, *constants)
-        else:  # which tensors are unaligned is left to the binder; Triton from 3.10 fuses multiplications and additions only on request
-            self.compiled[key] = self.kernel[grid](*tensors, *numbers, *strides, *constants, **launch, enable_fp_fusion=True)
+        else:
+            # Which tensors are unaligned is left to the binder. Triton from 3.10 on fuses multiplications and additions
+            # only on request.
+            self.compiled[key] = self.kernel[grid](
+                *tensors, *numbers, *strides, *constants, **launch, enable_fp_fusion=True
+            )

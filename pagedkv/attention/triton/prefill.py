@@ -1,8 +1,8 @@
 """Prefill attention on a paged cache: many query tokens per sequence, with decodes mixed in where they occur.
 
-The query heads of a KV group stand beside each other in one tile of rows (row = position, head), so a tile of K and V is read once for
-all of them and both products are large. A tile of rows walks over the keys that its last row sees: first the tiles that every row sees
-whole, without a mask, then those on the diagonal.
+The query heads of a KV group stand beside each other in one tile of rows (row = position, head), so a tile of K and V
+is read once for all of them and both products are large. A tile of rows walks over the keys that its last row sees:
+first the tiles that every row sees whole, without a mask, then those on the diagonal.
 """
 
 import triton
@@ -16,7 +16,9 @@ LOG2_E = tl.constexpr(1.4426950408889634)
 
 @triton.jit
 def _find_rows(query_start_loc, num_seqs, tile, POSITIONS: tl.constexpr, SCAN: tl.constexpr):
-    """Sequence and first query of row tile number `tile`; sequences start on a tile of their own. num_seqs when there are fewer tiles."""
+    """Sequence and first query of row tile number `tile`; sequences start on a tile of their own. num_seqs when there
+    are fewer tiles.
+    """
     seq, before, done = 0, 0, 0
     for base in range(0, num_seqs, SCAN):
         rows = base + tl.arange(0, SCAN)
@@ -32,16 +34,20 @@ def _find_rows(query_start_loc, num_seqs, tile, POSITIONS: tl.constexpr, SCAN: t
 
 @triton.jit
 def _attend(
-    m, norm, acc, q, lo, hi, positions, k_ptr, v_ptr, table, window, scale, softcap, k_block, k_slot, k_dim, v_block, v_slot, v_dim,
-    DIM: tl.constexpr, LANES: tl.constexpr, BLOCK: tl.constexpr, TILE: tl.constexpr, SAME_STRIDES: tl.constexpr, COMPUTE: tl.constexpr,
-    SOFTCAP: tl.constexpr, MASKED: tl.constexpr,
+    m, norm, acc, q, lo, hi, positions, k_ptr, v_ptr, table, window, scale, softcap,
+    k_block, k_slot, k_dim, v_block, v_slot, v_dim,
+    DIM: tl.constexpr, LANES: tl.constexpr, BLOCK: tl.constexpr, TILE: tl.constexpr, SAME_STRIDES: tl.constexpr,
+    COMPUTE: tl.constexpr, SOFTCAP: tl.constexpr, MASKED: tl.constexpr,
 ):  # fmt: skip
     """Online softmax of the rows of `q`, at `positions`, over the keys lo <= position < hi."""
     dims, cols = tl.arange(0, LANES), tl.arange(0, TILE)
-    pos = tl.minimum(lo + cols, hi - 1)  # past the end: the last key once more, so nothing that is not visible is ever read
+    pos = tl.minimum(
+        lo + cols, hi - 1
+    )  # past the end: the last key once more, so nothing that is not visible is ever read
     block_ids = tl.load(table + pos // BLOCK, pos >= lo, 0)
     for at in range(lo, hi, TILE):
-        blocks, offsets = block_ids.to(tl.int64)[:, None], (tl.minimum(at + cols, hi - 1) % BLOCK).to(tl.int64)[:, None]
+        blocks = block_ids.to(tl.int64)[:, None]
+        offsets = (tl.minimum(at + cols, hi - 1) % BLOCK).to(tl.int64)[:, None]
         k_row = blocks * k_block + offsets * k_slot
         v_row = k_row if SAME_STRIDES else blocks * v_block + offsets * v_slot
         k_at, v_at = k_ptr + k_row + dims[None, :] * k_dim, v_ptr + v_row + dims[None, :] * v_dim
@@ -73,11 +79,15 @@ def _attend(
 def prefill_kernel(
     q_ptr, k_ptr, v_ptr, block_tables, seq_lens, query_start_loc, out_ptr, lse_ptr,
     num_seqs, window, scale, v_scale, softcap, table_stride,
-    q_token, q_head, q_dim, k_block, k_slot, k_head, k_dim, v_block, v_slot, v_head, v_dim, out_token, out_head, out_dim,
-    GROUP: tl.constexpr, HEADS: tl.constexpr, ROWS: tl.constexpr, DIM: tl.constexpr, LANES: tl.constexpr, BLOCK: tl.constexpr,
-    TILE: tl.constexpr, SCAN: tl.constexpr, SAME_STRIDES: tl.constexpr, COMPUTE: tl.constexpr, SOFTCAP: tl.constexpr,
+    q_token, q_head, q_dim, k_block, k_slot, k_head, k_dim, v_block, v_slot, v_head, v_dim,
+    out_token, out_head, out_dim,
+    GROUP: tl.constexpr, HEADS: tl.constexpr, ROWS: tl.constexpr, DIM: tl.constexpr, LANES: tl.constexpr,
+    BLOCK: tl.constexpr, TILE: tl.constexpr, SCAN: tl.constexpr, SAME_STRIDES: tl.constexpr, COMPUTE: tl.constexpr,
+    SOFTCAP: tl.constexpr,
 ):  # fmt: skip
-    """Grid (KV heads x slices of their query heads, an upper bound of the row tiles): the last rows, which see most, start first."""
+    """Grid (KV heads x slices of their query heads, an upper bound of the row tiles): the last rows, which see most,
+    start first.
+    """
     POSITIONS: tl.constexpr = ROWS // HEADS
     SLICES: tl.constexpr = (GROUP + HEADS - 1) // HEADS
     kv_head = tl.program_id(0) // SLICES
@@ -94,26 +104,38 @@ def prefill_kernel(
         mine = (rows < POSITIONS * HEADS) & (query < num_queries) & (in_group < GROUP)
         live = mine[:, None] & (dims < DIM)[None, :]
         token = (start + query).to(tl.int64)
-        q = tl.load(q_ptr + token[:, None] * q_token + head[:, None] * q_head + dims[None, :] * q_dim, live, 0.0).to(COMPUTE)
+        q = tl.load(q_ptr + token[:, None] * q_token + head[:, None] * q_head + dims[None, :] * q_dim, live, 0.0).to(
+            COMPUTE
+        )
 
         positions = length - num_queries + query
         oldest = length - num_queries + first  # position of the tile's first row; its last row sees the keys below hi
         hi = tl.minimum(oldest + POSITIONS, length)
         lo = tl.maximum(oldest - window + 1, 0)
-        whole = tl.where(hi > window, lo, tl.maximum(oldest + 1, 0) // TILE * TILE)  # every row sees the keys lo <= position < whole
+        whole = tl.where(
+            hi > window, lo, tl.maximum(oldest + 1, 0) // TILE * TILE
+        )  # every row sees the keys lo <= position < whole
         m = tl.full([ROWS], float("-inf"), tl.float32)
         norm = tl.zeros([ROWS], tl.float32)
         acc = tl.zeros([ROWS, LANES], tl.float32)
         k_ptr += kv_head.to(tl.int64) * k_head
         v_ptr += kv_head.to(tl.int64) * v_head
         table = block_tables + seq.to(tl.int64) * table_stride
-        m, norm, acc = _attend(m, norm, acc, q, lo, whole, positions, k_ptr, v_ptr, table, window, scale, softcap, k_block, k_slot, k_dim,
-                               v_block, v_slot, v_dim, DIM, LANES, BLOCK, TILE, SAME_STRIDES, COMPUTE, SOFTCAP, MASKED=False)  # fmt: skip
-        m, norm, acc = _attend(m, norm, acc, q, whole, hi, positions, k_ptr, v_ptr, table, window, scale, softcap, k_block, k_slot, k_dim,
-                               v_block, v_slot, v_dim, DIM, LANES, BLOCK, TILE, SAME_STRIDES, COMPUTE, SOFTCAP, MASKED=True)  # fmt: skip
+        m, norm, acc = _attend(
+            m, norm, acc, q, lo, whole, positions, k_ptr, v_ptr, table, window, scale, softcap,
+            k_block, k_slot, k_dim, v_block, v_slot, v_dim,
+            DIM, LANES, BLOCK, TILE, SAME_STRIDES, COMPUTE, SOFTCAP, MASKED=False,
+        )  # fmt: skip
+        m, norm, acc = _attend(
+            m, norm, acc, q, whole, hi, positions, k_ptr, v_ptr, table, window, scale, softcap,
+            k_block, k_slot, k_dim, v_block, v_slot, v_dim,
+            DIM, LANES, BLOCK, TILE, SAME_STRIDES, COMPUTE, SOFTCAP, MASKED=True,
+        )  # fmt: skip
         norm = tl.where(norm > 0, norm, 1.0)  # a row that saw nothing: m is -inf, acc 0
         result = (acc / norm[:, None] * v_scale).to(out_ptr.dtype.element_ty)
-        tl.store(out_ptr + token[:, None] * out_token + head[:, None] * out_head + dims[None, :] * out_dim, result, live)
+        tl.store(
+            out_ptr + token[:, None] * out_token + head[:, None] * out_head + dims[None, :] * out_dim, result, live
+        )
         if lse_ptr is not None:
             tl.store(lse_ptr + token * num_heads + head, (m + tl.log2(norm)) / LOG2_E, mine)
 
@@ -122,7 +144,8 @@ launch_prefill = Launcher(prefill_kernel)
 
 
 def prefill(q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, options, out, lse):
-    """Attend from the last tokens of each sequence, q [num_tokens, num_q_heads, head_dim]; fills `out` and, if given, `lse`.
+    """Attend from the last tokens of each sequence, q [num_tokens, num_q_heads, head_dim]; fills `out` and, if given,
+    `lse`.
 
     Takes checked arguments.
     """
@@ -137,21 +160,28 @@ def prefill(q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, option
     heads = min(group, rows)
     tiles = num_tokens // (rows // heads) + num_seqs
     if tiles > GRID_LIMIT:
-        raise ValueError(f"q must have fewer tokens for backend 'triton': at most {GRID_LIMIT} tiles of {rows // heads}, not {tiles}")
+        raise ValueError(
+            f"q must have fewer tokens for backend 'triton': at most {GRID_LIMIT} tiles of {rows // heads}, not {tiles}"
+        )
     scale *= k_scale or 1.0
     if scale < 0:
         q, scale = -q, -scale
     scale = max(scale, 1e-30)  # above 0: then scaling keeps the order of the scores, and the mask's -inf
     longest = max(max_seq_len, 1)
     numbers = (
-        num_seqs, min(window or longest, longest), scale / softcap if softcap else scale * LOG2_E.value, float(v_scale or 1.0),
-        (softcap or 0.0) * LOG2_E.value, block_tables.stride(0),
+        num_seqs, min(window or longest, longest), scale / softcap if softcap else scale * LOG2_E.value,
+        float(v_scale or 1.0), (softcap or 0.0) * LOG2_E.value, block_tables.stride(0),
     )  # fmt: skip
+    same, compute = k_cache.stride() == v_cache.stride(), compute_dtype(q, k_cache)
     launch_prefill(
-        q.get_device(), (num_kv_heads * ceil_div(group, heads), tiles, 1),
-        (q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, out, lse), numbers,
+        q.get_device(),
+        (num_kv_heads * ceil_div(group, heads), tiles, 1),
+        (q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, out, lse),
+        numbers,
         (*q.stride(), *k_cache.stride(), *v_cache.stride(), *out.stride()),
-        (group, heads, rows, head_dim, lanes, block_size, tile, 256, k_cache.stride() == v_cache.stride(), compute_dtype(q, k_cache),
-         softcap is not None),
-        (q.dtype, k_cache.dtype, lse is None), num_warps=warps, num_stages=stages, maxnreg=max_registers,
-    )  # fmt: skip
+        (group, heads, rows, head_dim, lanes, block_size, tile, 256, same, compute, softcap is not None),
+        (q.dtype, k_cache.dtype, lse is None),
+        num_warps=warps,
+        num_stages=stages,
+        maxnreg=max_registers,
+    )

@@ -15,10 +15,12 @@ from pagedkv.sizing import ceil_div
 
 
 def warmup(k_cache, v_cache, num_q_heads, *, dtype=None, softcap=None, return_lse=False):
-    """Run every variant of the kernels on sequences without tokens: nothing is read from the caches, and nothing written.
+    """Run every variant of the kernels on sequences without tokens: nothing is read from the caches, and nothing
+    written.
 
     k_cache, v_cache [num_blocks, block_size, num_kv_heads, head_dim], as the calls to come will hand them over.
-    num_q_heads: the model's, a multiple of the KV heads. dtype: q's, the caches' own if left out (bfloat16 over FP8 caches).
+    num_q_heads: the model's, a multiple of the KV heads. dtype: q's, the caches' own if left out (bfloat16 over FP8
+    caches).
     softcap, return_lse: as in the calls to come; one number of softcap serves for all.
 
     A call with other strides is compiled when it comes. Arguments are not checked.
@@ -27,7 +29,9 @@ def warmup(k_cache, v_cache, num_q_heads, *, dtype=None, softcap=None, return_ls
     dtype = dtype or (torch.bfloat16 if is_fp8(k_cache) else k_cache.dtype)
     device = k_cache.device
     programs = num_kv_heads * ceil_div(num_q_heads // num_kv_heads, 64)  # for one sequence; see `decode`
-    wave = multiprocessors(k_cache.get_device()) // programs + 1  # sequences that put one on each multiprocessor, roughly
+    wave = (
+        multiprocessors(k_cache.get_device()) // programs + 1
+    )  # sequences that put one on each multiprocessor, roughly
     # Few splits and many, with deep and with shallow loops; sequences that run all at once, and more than fit.
     for num_seqs, longest in ((1, 256), (1, 4096), (wave, 8192), (3 * wave, 256), (6 * wave, 256)):
         q = torch.zeros(num_seqs, num_q_heads, head_dim, dtype=dtype, device=device)

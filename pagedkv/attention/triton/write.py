@@ -26,11 +26,14 @@ def _to_e4m3(x, ROUND: tl.constexpr):
 @triton.jit(do_not_specialize=["k_scale", "v_scale"])
 def write_kernel(
     k_ptr, v_ptr, k_cache, v_cache, slot_mapping, k_scale, v_scale,
-    k_token, k_head, k_dim, v_token, v_head, v_dim, kc_block, kc_slot, kc_head, kc_dim, vc_block, vc_slot, vc_head, vc_dim,
+    k_token, k_head, k_dim, v_token, v_head, v_dim,
+    kc_block, kc_slot, kc_head, kc_dim, vc_block, vc_slot, vc_head, vc_dim,
     HEADS: tl.constexpr, DIM: tl.constexpr, BLOCK: tl.constexpr, LANES: tl.constexpr,
     COMPUTE: tl.constexpr, FP8: tl.constexpr, ROUND: tl.constexpr,
 ):  # fmt: skip
-    """Grid (tokens, chunks of a token's HEADS * DIM numbers): neighbouring threads move neighbouring numbers, on both sides."""
+    """Grid (tokens, chunks of a token's HEADS * DIM numbers): neighbouring threads move neighbouring numbers, on both
+    sides.
+    """
     token = tl.program_id(0).to(tl.int64)
     slot = tl.load(slot_mapping + token)
     lane = tl.program_id(1) * LANES + tl.arange(0, LANES)
@@ -41,8 +44,16 @@ def write_kernel(
         k, v = _to_e4m3(k.to(tl.float32) / k_scale, ROUND), _to_e4m3(v.to(tl.float32) / v_scale, ROUND)
     live = head < tl.where(slot < 0, 0, HEADS)  # a slot of -1 is padding
     block, offset = slot // BLOCK, slot % BLOCK  # 64 bits, as the slot has: a pool may hold more than 2^31 numbers
-    tl.store(k_cache + block * kc_block + offset * kc_slot + head * kc_head + dim * kc_dim, k.to(k_cache.dtype.element_ty), live)
-    tl.store(v_cache + block * vc_block + offset * vc_slot + head * vc_head + dim * vc_dim, v.to(v_cache.dtype.element_ty), live)
+    tl.store(
+        k_cache + block * kc_block + offset * kc_slot + head * kc_head + dim * kc_dim,
+        k.to(k_cache.dtype.element_ty),
+        live,
+    )
+    tl.store(
+        v_cache + block * vc_block + offset * vc_slot + head * vc_head + dim * vc_dim,
+        v.to(v_cache.dtype.element_ty),
+        live,
+    )
 
 
 launch_write = Launcher(write_kernel)
@@ -59,6 +70,7 @@ def write(k, v, k_cache, v_cache, slot_mapping, *, k_scale, v_scale):
         k.get_device(), (num_tokens, ceil_div(num_kv_heads * head_dim, lanes), 1),
         (k, v, k_cache, v_cache, slot_mapping), (float(k_scale or 1.0), float(v_scale or 1.0)),
         (*k.stride(), *v.stride(), *k_cache.stride(), *v_cache.stride()),
-        (num_kv_heads, head_dim, k_cache.shape[1], lanes, compute_dtype(k, k), fp8, INTERPRETED), (k.dtype, k_cache.dtype),
+        (num_kv_heads, head_dim, k_cache.shape[1], lanes, compute_dtype(k, k), fp8, INTERPRETED),
+        (k.dtype, k_cache.dtype),
         num_warps=4, num_stages=1,
     )  # fmt: skip

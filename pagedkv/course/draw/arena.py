@@ -13,15 +13,19 @@ BAR = 26  # height of a bar, pixels
 ROW = 32  # slots in a row of a small arena
 
 
-def arena_pieces(arena, extents: Mapping[int, object], show: Callable[[int], str] = str, wasted: bool = True) -> list[Piece]:
+def arena_pieces(
+    arena, extents: Mapping[int, object], show: Callable[[int], str] = str, wasted: bool = True
+) -> list[Piece]:
     """The pieces of `arena` in address order; `extents` maps a request's number to what `allocate` returned.
 
-    `show(size)` writes a size. Holes have the colour of external waste, or with `wasted` false, while any request still fits, of free
-    memory. What the allocator rounded up is always waste.
+    `show(size)` writes a size. Holes have the colour of external waste, or with `wasted` false, while any request still
+    fits, of free memory. What the allocator rounded up is always waste.
     """
     waste = style.STATES["external"]
     colour = waste if wasted else (style.FREE, None)
-    pieces = [(hole.start, Piece(hole.size, *colour, show(hole.size), f"hole: {show(hole.size)}")) for hole in arena.holes()]
+    pieces = [
+        (hole.start, Piece(hole.size, *colour, show(hole.size), f"hole: {show(hole.size)}")) for hole in arena.holes()
+    ]
     for number, extent in extents.items():
         tip = f"request {number}: {show(extent.requested)}"
         pieces.append((extent.start, Piece(extent.requested, style.request_colour(number), None, f"r{number}", tip)))
@@ -33,13 +37,21 @@ def arena_pieces(arena, extents: Mapping[int, object], show: Callable[[int], str
 
 
 def draw_hole_bars(canvas: Canvas, y, sizes: list[int], wanted: int, show: Callable[[int], str] = str) -> float:
-    """One bar per hole, a bar with their sum, and a line at the size that a request wants. Returns the height below the last."""
+    """One bar per hole, a bar with their sum, and a line at the size that a request wants.
+
+    Returns the height below the last.
+    """
     left, total = 170, sum(sizes)
     scale = (style.WIDTH - 290) / max(total, wanted)
     for size in sizes:
         canvas.rect(left, y, size * scale, BAR, style.EXTERNAL, hatch="x")
         canvas.text(left - 10, y + BAR / 2, show(size), anchor="end")
-        canvas.text(left + max(size, wanted) * scale + 12, y + BAR / 2, "fits" if size >= wanted else "too small", fill=style.MUTED)
+        canvas.text(
+            left + max(size, wanted) * scale + 12,
+            y + BAR / 2,
+            "fits" if size >= wanted else "too small",
+            fill=style.MUTED,
+        )
         y += BAR + 8
     y += 8
     draw_strip(canvas, left, y, total * scale, BAR, total, [Piece(size, style.EXTERNAL, "x") for size in sizes])
@@ -49,21 +61,28 @@ def draw_hole_bars(canvas: Canvas, y, sizes: list[int], wanted: int, show: Calla
 
 
 def fragmented_arena(arena, extents: Mapping[int, object], wanted: int, show: Callable[[int], str] = str) -> Canvas:
-    """The arena as a strip, its holes as bars in address order, and the line that the largest hole would have to reach."""
+    """The arena as a strip, its holes as bars in address order, and the line that a hole would have to reach."""
     left, width = 20, style.WIDTH - 40
     sizes = [hole.size for hole in arena.holes()]
     canvas = Canvas(style.WIDTH, 200 + (len(sizes) + 1) * (BAR + 8))
     verdict = "one hole is large enough" if arena.largest_hole >= wanted else "no hole is large enough"
-    canvas.text(left, 24, f"{show(arena.total_free)} free, {show(wanted)} wanted: {verdict}", size=style.TITLE, bold=True)
+    canvas.text(
+        left, 24, f"{show(arena.total_free)} free, {show(wanted)} wanted: {verdict}", size=style.TITLE, bold=True
+    )
     canvas.text(left, 60, f"the arena: {len(extents)} requests, {len(sizes)} holes")
     draw_strip(canvas, left, 76, width, 44, arena.capacity, arena_pieces(arena, extents, show))
     line = left + 150 + wanted * (width - 250) / max(arena.total_free, wanted)
     bottom = draw_hole_bars(canvas, 172, sizes, wanted, show)
     canvas.line(line, 156, line, bottom + 10, stroke=style.HIGHLIGHT, line=3, dash=True)
-    canvas.text(line, 144, f"the next request needs {show(wanted)} in one piece", anchor="middle", fill=style.HIGHLIGHT, bold=True)
+    canvas.text(
+        line,
+        144,
+        f"the next request needs {show(wanted)} in one piece",
+        anchor="middle",
+        fill=style.HIGHLIGHT,
+        bold=True,
+    )
     return canvas
-
-
 
 
 def playground(arena, extents: Mapping[int, object], title: str, error=None) -> tuple[Canvas, str]:
@@ -78,7 +97,11 @@ def playground(arena, extents: Mapping[int, object], title: str, error=None) -> 
     canvas.text(20, 26, title, size=style.TITLE, bold=True, fill=style.HIGHLIGHT if refused else style.INK)
     held = sum(extent.requested for extent in extents.values())
     lost = arena.capacity - arena.total_free - held
-    facts = f"{held} slots asked for" + (f" + {lost} lost to rounding" if lost else "") + f" + {arena.total_free} free = {arena.capacity}"
+    facts = (
+        f"{held} slots asked for"
+        + (f" + {lost} lost to rounding" if lost else "")
+        + f" + {arena.total_free} free = {arena.capacity}"
+    )
     canvas.text(20, 56, str(error) if error else facts)
     pieces = arena_pieces(arena, extents, wasted=refused is not None)
     bottom = draw_memory_map(canvas, left, 84, width, pieces, ROW, row_height=40, cells=True)
@@ -89,11 +112,30 @@ def playground(arena, extents: Mapping[int, object], title: str, error=None) -> 
     for hole in sorted(holes, key=lambda hole: -hole.size):
         fill, hatch = style.STATES["external"] if refused else (style.FREE, None)
         label = hole.size if hole.size * scale > 30 else None
-        canvas.rect(x, y, hole.size * scale, 30, fill, hatch=hatch, label=label, tip=f"slots {hole.start} to {hole.start + hole.size - 1}")
+        canvas.rect(
+            x,
+            y,
+            hole.size * scale,
+            30,
+            fill,
+            hatch=hatch,
+            label=label,
+            tip=f"slots {hole.start} to {hole.start + hole.size - 1}",
+        )
         x += hole.size * scale
     if refused:
         size = min(refused, arena.capacity) * scale
-        canvas.rect(left, y + 36, size, 30, style.BACKGROUND, stroke=style.HIGHLIGHT, line=2.5, dash=True, label=f"{refused} wanted")
+        canvas.rect(
+            left,
+            y + 36,
+            size,
+            30,
+            style.BACKGROUND,
+            stroke=style.HIGHLIGHT,
+            line=2.5,
+            dash=True,
+            label=f"{refused} wanted",
+        )
     sizes = ", ".join(str(hole.size) for hole in holes) or "none"
     named = ", ".join(f"r{number}: {extent.requested}" for number, extent in extents.items()) or "nothing"
     alt = f"{title}. {f'{error}. ' if error else ''}An arena of {arena.capacity} slots holds {named}. Holes: {sizes}."

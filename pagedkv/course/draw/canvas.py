@@ -1,7 +1,8 @@
 """A drawing as a list of rectangles, polygons, lines, curves and texts, in CSS pixels from the top left corner.
 
-`svg()` renders it in well under a millisecond a shape and needs no matplotlib: what a slider redraws. `figure()` renders the same
-list as a matplotlib figure: what a notebook stores. Both look alike and depend on nothing but the list.
+`svg()` renders it in well under a millisecond a shape and needs no matplotlib: what a slider redraws. `figure()`
+renders the same list as a matplotlib figure: what a notebook stores. Both look alike and depend on nothing but the
+list.
 """
 
 import math
@@ -10,25 +11,55 @@ from html import escape
 
 from pagedkv.course.draw import style
 
-HATCHES = {"/": [(0, 8, 8, 0)], "\\": [(0, 0, 8, 8)], "x": [(0, 8, 8, 0), (0, 0, 8, 8)]}  # lines in a tile of 8 x 8 pixels
+HATCHES = {
+    "/": [(0, 8, 8, 0)],
+    "\\": [(0, 0, 8, 8)],
+    "x": [(0, 8, 8, 0), (0, 0, 8, 8)],
+}  # lines in a tile of 8 x 8 pixels
 
 
 class Canvas:
-    """A picture of `width` x `height` CSS pixels. Every method adds one shape on top of those before; none returns anything."""
+    """A picture of `width` x `height` CSS pixels.
+
+    Every method adds one shape on top of those before; none returns anything.
+    """
 
     def __init__(self, width: float = style.WIDTH, height: float = 200):
         self.width, self.height = width, height
         self.shapes: list[tuple[str, dict]] = []
 
-    def rect(self, x, y, width, height, fill=style.FREE, *, stroke=style.INK, line=1.0, hatch=None, dash=False,
-             label=None, size=style.TEXT, mono=False, bold=False, tip=None):
-        """A rectangle; `label` is centred in it, in ink or white; `tip` appears under the mouse in an SVG. No fill or stroke where None."""
+    def rect(
+        self,
+        x,
+        y,
+        width,
+        height,
+        fill=style.FREE,
+        *,
+        stroke=style.INK,
+        line=1.0,
+        hatch=None,
+        dash=False,
+        label=None,
+        size=style.TEXT,
+        mono=False,
+        bold=False,
+        tip=None,
+    ):
+        """A rectangle; `label` is centred in it, in ink or white; `tip` appears under the mouse in an SVG.
+
+        No fill or stroke where None.
+        """
         self.polygon(_box(x, y, width, height), fill, stroke=stroke, line=line, hatch=hatch, dash=dash, tip=tip)
         if label is not None:
             background = fill or style.BACKGROUND
             if hatch:  # letters are not read through hatching
                 space = min(width - 4, style.text_width(str(label), size, mono) + 6)
-                self.polygon(_box(x + width / 2 - space / 2, y + height / 2 - size * 0.65, space, size * 1.3), background, stroke=None)
+                self.polygon(
+                    _box(x + width / 2 - space / 2, y + height / 2 - size * 0.65, space, size * 1.3),
+                    background,
+                    stroke=None,
+                )
             ink = style.text_on(background)
             self.text(x + width / 2, y + height / 2, label, size=size, anchor="middle", mono=mono, bold=bold, fill=ink)
 
@@ -42,7 +73,9 @@ class Canvas:
         """One line of text, its middle at height `y`; anchor "start", "middle" or "end"; `turn` reads upwards."""
         if size < style.TEXT:
             raise ValueError(f"size must be at least {style.TEXT}, the text size of a notebook, not {size}")
-        self._add("text", x=x, y=y, text=str(text), size=size, anchor=anchor, fill=fill, bold=bold, mono=mono, turn=turn)
+        self._add(
+            "text", x=x, y=y, text=str(text), size=size, anchor=anchor, fill=fill, bold=bold, mono=mono, turn=turn
+        )
 
     def line(self, x0, y0, x1, y1, *, stroke=style.INK, line=1.5, dash=False, arrow=False):
         """A straight line; `arrow` puts a head at its end."""
@@ -73,10 +106,12 @@ class Canvas:
         defs = "".join(_svg_pattern(f"{salt}-{i}", *key) for key, i in patterns.items())
         width, height = _n(self.width), _n(self.height)
         return (
-            f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{escape(alt)}" width="{width}" height="{height}" '
+            f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{escape(alt)}" '
+            f'width="{width}" height="{height}" '
             f'viewBox="0 0 {width} {height}" style="max-width:100%;height:auto;background:{style.BACKGROUND}" '
             f'font-family="{style.FONTS}"><title>{escape(alt.split(". ")[0].rstrip("."))}</title><defs>{defs}</defs>'
-            f'<rect width="100%" height="100%" fill="{style.BACKGROUND}"/>{drawing.replace("url(#@", f"url(#{salt}-")}</svg>'
+            f'<rect width="100%" height="100%" fill="{style.BACKGROUND}"/>'
+            f"{drawing.replace('url(#@', f'url(#{salt}-')}</svg>"
         )
 
     def figure(self):
@@ -120,7 +155,8 @@ def _svg_polygon(patterns, points, fill, stroke, line, hatch, dash, tip) -> str:
 def _svg_pattern(name, hatch, fill) -> str:
     lines = "".join(f'<path d="M{a} {b}L{c} {d}"/>' for a, b, c, d in HATCHES[hatch])
     return (
-        f'<pattern id="{name}" width="8" height="8" patternUnits="userSpaceOnUse"><rect width="8" height="8" fill="{fill or "none"}"/>'
+        f'<pattern id="{name}" width="8" height="8" patternUnits="userSpaceOnUse">'
+        f'<rect width="8" height="8" fill="{fill or "none"}"/>'
         f'<g stroke="{style.hatch_colour(fill)}" stroke-linecap="square">{lines}</g></pattern>'
     )
 

@@ -1,7 +1,7 @@
 """The portrait of a bench record: charts of what `pagedkv.bench` made: everything in them comes from that record.
 
-Each function returns a matplotlib Figure that pyplot does not know of, and the words for those who cannot see it. Ours has one colour
-everywhere, each peer its own and a marker too.
+Each function returns a matplotlib Figure that pyplot does not know of, and the words for those who cannot see it. Ours
+has one colour everywhere, each peer its own and a marker too.
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,44 +42,62 @@ def share_of_reads(record: dict, cases: Sequence[str] = ("a", "c", "d", "e", "g"
         axes.set_xticks([], minor=True)
     points = ", ".join(f"{e['case']} {e['results'][OURS]['gb_s'] / 1e3:.2f} TB/s of {_mb(e):.0f} MB" for e in entries)
     alt = (
-        f"TB read per second over MB of K and V. The read ceiling rises from {reads[0]['gb_s'] / 1e3:.2f} TB/s at {_mb(reads[0]):.0f} MB "
-        f"to {end[1]:.2f} at {end[0]:.0f} MB. Under it the decode cases: {points}."
+        f"TB read per second over MB of K and V. The read ceiling rises from {reads[0]['gb_s'] / 1e3:.2f} TB/s at "
+        f"{_mb(reads[0]):.0f} MB to {end[1]:.2f} at {end[0]:.0f} MB. Under it the decode cases: {points}."
     )
     return figure, alt
 
 
 def ladder(record: dict, rungs: Mapping[str, str] = RUNGS):
-    """The share of the read ceiling that each rung reaches, a line for each case. `rungs`: implementation -> label, in order."""
+    """The share of the read ceiling that each rung reaches, a line for each case.
+
+    `rungs`: implementation -> label, in order.
+    """
     climbed = [entry for entry in _decodes(record) if len(set(rungs) & set(entry["results"])) > 1][: len(CASE_COLOURS)]
-    lines = [[(i, 100 * e["results"][name]["share"]) for i, name in enumerate(rungs) if name in e["results"]] for e in climbed]
+    lines = [
+        [(i, 100 * e["results"][name]["share"]) for i, name in enumerate(rungs) if name in e["results"]]
+        for e in climbed
+    ]
     with _axes(height=4.2) as (figure, axes):
         for steps, colour in zip(lines, CASE_COLOURS, strict=False):
             axes.plot(*zip(*steps, strict=True), marker="o", color=colour)
-        for at, entry, colour in zip(_spaced([steps[-1][1] for steps in lines], 6), climbed, CASE_COLOURS, strict=False):
+        for at, entry, colour in zip(
+            _spaced([steps[-1][1] for steps in lines], 6), climbed, CASE_COLOURS, strict=False
+        ):
             axes.text(len(rungs) - 0.92, at, f"{entry['case']}: {entry['shape']}", color=colour, va="center")
-        axes.set(ylim=(0, 104), xlim=(-0.2, len(rungs) + 0.9), ylabel="% of the read ceiling", title="What each rung of the ladder brings")
+        axes.set(
+            ylim=(0, 104),
+            xlim=(-0.2, len(rungs) + 0.9),
+            ylabel="% of the read ceiling",
+            title="What each rung of the ladder brings",
+        )
         axes.set_xticks(range(len(rungs)), rungs.values())
     climbs = "; ".join(
-        f"{e['case']} ({e['shape']}) " + " → ".join(f"{share:.0f}" for _, share in steps) for e, steps in zip(climbed, lines, strict=True)
+        f"{e['case']} ({e['shape']}) " + " → ".join(f"{share:.0f}" for _, share in steps)
+        for e, steps in zip(climbed, lines, strict=True)
     )
     return figure, f"The share of the read ceiling, in percent, that each rung reaches, a line for each case: {climbs}."
 
 
 def peers(record: dict):
-    """For each decode case the share of the read ceiling that this package, FlashInfer and contiguous attention reach."""
+    """For each decode case the share of the read ceiling that this package, FlashInfer and contiguous K/V reach."""
     entries, labelled, words = _decodes(record), set(), []
     with _axes(height=1.4 + 0.32 * len(entries)) as (figure, axes):
         for row, entry in enumerate(entries):
             axes.axhline(row, color=style.GRID, linewidth=0.6, zorder=0)
             reached = {name: _best_share(entry, name) for name in LOOKS}
-            words.append(f"{entry['case']} " + " / ".join("–" if share is None else f"{share:.0f}" for share in reached.values()))
+            words.append(
+                f"{entry['case']} " + " / ".join("–" if share is None else f"{share:.0f}" for share in reached.values())
+            )
             for name, share in reached.items():
                 label, colour, marker = LOOKS[name]
                 if share is not None:
                     size = 11 if marker == "|" else 7
                     shown = None if label in labelled else label
                     labelled.add(label)
-                    axes.plot(share, row, marker, color=colour, markersize=size, markeredgewidth=2, linestyle="", label=shown)
+                    axes.plot(
+                        share, row, marker, color=colour, markersize=size, markeredgewidth=2, linestyle="", label=shown
+                    )
         axes.set_yticks(range(len(entries)), [f"{entry['case']}: {entry['shape']}" for entry in entries])
         axes.invert_yaxis()
         axes.set(xlabel="% of the read ceiling at that size", xlim=(0, 101))
@@ -100,21 +118,28 @@ def roofline(record: dict, cases: Sequence[str] = ("a", "d", "h", "i", "p")):
         for entry in (entry for entry in record["cases"] if entry["case"] in cases and OURS in entry["results"]):
             intensity, reached = entry["flops"] / entry["bytes"], entry["flops"] / entry["results"][OURS]["us"] / 1e6
             left = intensity > ridge
-            place = {"xytext": (-8 if left else 8, -4), "textcoords": "offset points", "ha": "right" if left else "left"}
+            place = {
+                "xytext": (-8 if left else 8, -4),
+                "textcoords": "offset points",
+                "ha": "right" if left else "left",
+            }
             axes.plot(intensity, reached, "o", color=style.TOKEN)
             axes.annotate(f"{entry['case']}: {entry['shape']}", (intensity, reached), color=style.TOKEN, **place)
             words.append(f"{entry['case']} at {intensity:.0f} operations a byte {reached:.0f} TFLOP/s")
         axes.set(xscale="log", yscale="log", xlim=(0.5, 4096), ylim=(0.5, peak * 2), title="The roofline of this card")
         axes.set(xlabel="operations per byte of K and V", ylabel="TFLOP/s")
     alt = (
-        f"A roofline on log scales: a line rising with {rate:.2f} TB/s up to {ridge:.0f} operations a byte, flat at {peak:.0f} TFLOP/s "
-        f"from there. Under it {'; '.join(words)}."
+        f"A roofline on log scales: a line rising with {rate:.2f} TB/s up to {ridge:.0f} operations a byte, flat at "
+        f"{peak:.0f} TFLOP/s from there. Under it {'; '.join(words)}."
     )
     return figure, alt
 
 
 def block_sizes(record: dict, waste: Mapping[int, float]):
-    """Block size against speed and against waste. `waste`: block size -> share of the slots in use that hold no token, from 0 to 1."""
+    """Block size against speed and against waste.
+
+    `waste`: block size -> share of the slots in use that hold no token, from 0 to 1.
+    """
     speed = {
         entry["block_size"]: 100 * entry["results"][OURS]["share"]
         for entry in sorted(_decodes(record), key=lambda entry: entry["block_size"])
@@ -122,7 +147,9 @@ def block_sizes(record: dict, waste: Mapping[int, float]):
     }
     with _axes(height=3.6, columns=2) as (figure, (left, right)):
         left.plot(range(len(speed)), list(speed.values()), marker="o", color=style.TOKEN)
-        left.set(ylim=(0, 104), ylabel="% of the read ceiling", xlabel="block size, tokens", title="Speed: 64 × 2048 tokens")
+        left.set(
+            ylim=(0, 104), ylabel="% of the read ceiling", xlabel="block size, tokens", title="Speed: 64 × 2048 tokens"
+        )
         left.set_xticks(range(len(speed)), list(speed))
         look = {"color": style.INTERNAL, "hatch": "\\\\", "edgecolor": style.BACKGROUND}
         right.bar(range(len(waste)), [100 * share for share in waste.values()], **look)
@@ -134,7 +161,8 @@ def block_sizes(record: dict, waste: Mapping[int, float]):
     wastes = ", ".join(f"{size}: {100 * share:.1f} %" for size, share in waste.items())
     return (
         figure,
-        f"Two charts over the block size. Share of the read ceiling: {speeds}. Share of the slots in use without a token: {wastes}.",
+        f"Two charts over the block size. Share of the read ceiling: {speeds}. Share of the slots in use without a "
+        f"token: {wastes}.",
     )
 
 
@@ -144,7 +172,9 @@ def _decodes(record: dict) -> list[dict]:
 
 def _best_share(entry: dict, name: str) -> float | None:
     """The largest share in percent of the implementations whose name starts with `name`."""
-    return max((100 * timing["share"] for other, timing in entry["results"].items() if other.startswith(name)), default=None)
+    return max(
+        (100 * timing["share"] for other, timing in entry["results"].items() if other.startswith(name)), default=None
+    )
 
 
 def _mb(entry: dict) -> float:

@@ -1,4 +1,6 @@
-"""Memory as rows of slots, like the lines of a page: every piece at its address, in the colour of the request that holds it."""
+"""Memory as rows of slots, like the lines of a page: every piece at its address, in the colour of the request that
+holds it.
+"""
 
 from collections.abc import Sequence
 
@@ -10,11 +12,13 @@ from pagedkv.sizing import ceil_div
 GAP = 5
 
 
-def draw_memory_map(canvas: Canvas, x, y, width, pieces: Sequence[Piece], row_slots: int, row_height, cells=False, numbers=True) -> float:
+def draw_memory_map(
+    canvas: Canvas, x, y, width, pieces: Sequence[Piece], row_slots: int, row_height, cells=False, numbers=True
+) -> float:
     """Draw `pieces`, in address order from slot 0, in rows of `row_slots` slots. Returns the height below the last row.
 
-    A label is written once, in the widest part of its piece, where it fits. With `numbers` the first slot of each row stands left of
-    `x`, with `cells` every slot has a tick.
+    A label is written once, in the widest part of its piece, where it fits. With `numbers` the first slot of each row
+    stands left of `x`, with `cells` every slot has a tick.
     """
     scale, slot, bottom = width / row_slots, 0, y
     for piece in pieces:
@@ -31,12 +35,16 @@ def draw_memory_map(canvas: Canvas, x, y, width, pieces: Sequence[Piece], row_sl
             fits = part is widest and piece.label is not None and style.text_width(piece.label) <= size - 2
             line = 1 if size >= 3 else 0.3  # else the outlines hide what they outline
             label = piece.label if fits else None
-            canvas.rect(left, top, size, row_height, piece.fill, hatch=piece.hatch, label=label, tip=piece.tip, line=line)
+            canvas.rect(
+                left, top, size, row_height, piece.fill, hatch=piece.hatch, label=label, tip=piece.tip, line=line
+            )
             bottom = top + row_height
     if cells:
         _tick_cells(canvas, x, y, scale, slot, row_slots, row_height)
     for row in range(ceil_div(slot, row_slots) if numbers else 0):
-        canvas.text(x - 8, y + row * (row_height + GAP) + row_height / 2, f"{row * row_slots:,}", anchor="end", fill=style.MUTED)
+        canvas.text(
+            x - 8, y + row * (row_height + GAP) + row_height / 2, f"{row * row_slots:,}", anchor="end", fill=style.MUTED
+        )
     return bottom
 
 

@@ -20,11 +20,12 @@ def pool_and_tables(
     note: str = "",
     names: Sequence[str] = (),
 ) -> tuple[Canvas, str]:
-    """Tables above, pool below; each slot shows the position that it holds. A block with several owners is outlined twice.
+    """Tables above, pool below; each slot shows the position that it holds. A block with several owners is outlined
+    twice.
 
-    `picked` is (sequence, position): its entry, its slot and its address are set off. `say` is a line of text under the title,
-    `note` is added to what is said about the pool, `names` fixes the order of the colours where tables come and go. Returns the
-    picture and its words.
+    `picked` is (sequence, position): its entry, its slot and its address are set off. `say` is a line of text under the
+    title, `note` is added to what is said about the pool, `names` fixes the order of the colours where tables come and
+    go. Returns the picture and its words.
     """
     size = pool.block_size
     cell = 22 if size > 1 else 40
@@ -42,7 +43,10 @@ def pool_and_tables(
     def place(block):
         return 14 + block % per_row * block_width, y_pool + block // per_row * BLOCK_ROW
 
-    words = {name: f"{name}: {table.num_tokens} token{'' if table.num_tokens == 1 else 's'}" for name, table in tables.items()}
+    words = {
+        name: f"{name}: {table.num_tokens} token{'' if table.num_tokens == 1 else 's'}"
+        for name, table in tables.items()
+    }
     left = max([130, *(36 + 1.12 * style.text_width(said) for said in words.values())])  # bold is wider
     held: dict[int, tuple[str, list[range]]] = {}  # block -> its colour, and the positions that each owner has in it
     entries = []
@@ -50,7 +54,9 @@ def pool_and_tables(
         fill = style.request_colour([*(names or tables)].index(name))
         for logical, block in enumerate(table.blocks):
             on_path = picked is not None and (name, logical) == (picked[0], address.logical_block)
-            x = left + (logical + row % 2 / 2) * (ENTRY + 6)  # every other row between the entries above, so that arrows pass
+            x = left + (logical + row % 2 / 2) * (
+                ENTRY + 6
+            )  # every other row between the entries above, so that arrows pass
             entries.append((on_path, x, 82 + row * ROW, block, fill))
             positions = range(logical * size, min(logical * size + size, table.num_tokens))
             held.setdefault(block, (fill, []))[1].append(positions)
@@ -59,7 +65,9 @@ def pool_and_tables(
     for on_path, x, y, block, fill in sorted(entries):  # the picked one on top
         end_x, end_y = place(block)
         colour = style.HIGHLIGHT if on_path else style.mix(fill, style.INK, 0.3)
-        canvas.curve(x + ENTRY / 2, y + 27, end_x + cell * size / 2, end_y - 5, stroke=colour, line=2.5 if on_path else 1.2)
+        canvas.curve(
+            x + ENTRY / 2, y + 27, end_x + cell * size / 2, end_y - 5, stroke=colour, line=2.5 if on_path else 1.2
+        )
     for on_path, x, y, block, _ in entries:  # over the arrows of the tables above
         canvas.text(x + ENTRY / 2, y + 13, block, anchor="middle", bold=on_path)
     for row, name in enumerate(tables):
@@ -82,7 +90,11 @@ def pool_and_tables(
         x, y = place(address.physical_block)
         canvas.rect(x + address.offset * cell, y, cell, 26, None, **_edge(True))
     listed = "; ".join(f"{words[name]} in blocks {table.blocks}" for name, table in tables.items()) or "no tables"
-    way = f" Token {picked[1]} of {picked[0]} is in block {address.physical_block}, offset {address.offset}." if picked else ""
+    way = (
+        f" Token {picked[1]} of {picked[0]} is in block {address.physical_block}, offset {address.offset}."
+        if picked
+        else ""
+    )
     return canvas, f"{title}. {say}{'. ' * bool(say)}Block tables and their {state}{note}. {listed}.{way}"
 
 

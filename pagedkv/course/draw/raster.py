@@ -29,24 +29,57 @@ def _polygon(axes, order, points, fill, stroke, line, hatch, dash, tip):
     if fill:
         axes.add_patch(Polygon(points, facecolor=fill, linewidth=0, zorder=order))
     if hatch:
-        axes.add_patch(Polygon(points, facecolor="none", edgecolor=style.hatch_colour(fill), linewidth=0, hatch=hatch * 4, zorder=order))
+        axes.add_patch(
+            Polygon(
+                points, facecolor="none", edgecolor=style.hatch_colour(fill), linewidth=0, hatch=hatch * 4, zorder=order
+            )
+        )
     if stroke:
-        axes.add_patch(Polygon(points, facecolor="none", edgecolor=stroke, linewidth=line * POINTS, joinstyle="miter", zorder=order,
-                               linestyle=(0, (5, 4)) if dash else "-"))
+        axes.add_patch(
+            Polygon(
+                points,
+                facecolor="none",
+                edgecolor=stroke,
+                linewidth=line * POINTS,
+                joinstyle="miter",
+                zorder=order,
+                linestyle=(0, (5, 4)) if dash else "-",
+            )
+        )
 
 
 def _text(axes, order, x, y, text, size, anchor, fill, bold, mono, turn):
     shift = 0.35 * size  # from the middle to the baseline, as in the SVG
     x, y = (x + shift, y) if turn else (x, y + shift)
-    axes.text(x, y, text, size=size * POINTS, color=fill, weight="bold" if bold else "normal", zorder=order, parse_math=False,
-              family="DejaVu Sans Mono" if mono else "DejaVu Sans", rotation=90 if turn else 0, rotation_mode="anchor",
-              ha={"start": "left", "middle": "center", "end": "right"}[anchor], va="baseline")
+    axes.text(
+        x,
+        y,
+        text,
+        size=size * POINTS,
+        color=fill,
+        weight="bold" if bold else "normal",
+        zorder=order,
+        parse_math=False,
+        family="DejaVu Sans Mono" if mono else "DejaVu Sans",
+        rotation=90 if turn else 0,
+        rotation_mode="anchor",
+        ha={"start": "left", "middle": "center", "end": "right"}[anchor],
+        va="baseline",
+    )
 
 
 def _path(axes, order, points, stroke, line, dash):
     codes = [Path.MOVETO] + [Path.CURVE4 if len(points) == 4 else Path.LINETO] * (len(points) - 1)
-    axes.add_patch(PathPatch(Path(points, codes), facecolor="none", edgecolor=stroke, linewidth=line * POINTS,
-                             linestyle=(0, (5, 4)) if dash else "-", zorder=order))
+    axes.add_patch(
+        PathPatch(
+            Path(points, codes),
+            facecolor="none",
+            edgecolor=stroke,
+            linewidth=line * POINTS,
+            linestyle=(0, (5, 4)) if dash else "-",
+            zorder=order,
+        )
+    )
 
 
 _DRAW = {"polygon": _polygon, "text": _text, "path": _path}

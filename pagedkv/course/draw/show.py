@@ -1,9 +1,10 @@
-"""`show` puts a picture into a notebook, `save` into files: always a PNG, with words for those who cannot see it. `show_piece` and
-its like show the package's own source, so that what a lesson explains is what runs.
+"""`show` puts a picture into a notebook, `save` into files: always a PNG, with words for those who cannot see it.
+`show_piece` and its like show the package's own source, so that what a lesson explains is what runs.
 
-In a notebook the words also fold out under the picture: JupyterLab and nbconvert leave out the "alt" of an output's metadata,
-and on a telephone they are easier to read than a picture of a laptop's width. A function to show is named "module:function" and
-read, not imported, so that a kernel is shown where Triton is missing too. A piece is found by the text of its first and last line;
+In a notebook the words also fold out under the picture: JupyterLab and nbconvert leave out the "alt" of an output's
+metadata, and on a telephone they are easier to read than a picture of a laptop's width. A function to show is named
+"module:function" and read, not imported, so that a kernel is shown where Triton is missing too. A piece is found by the
+text of its first and last line;
 one longer than a screen is an error.
 """
 
@@ -41,7 +42,7 @@ def show(picture, alt: str) -> None:
 
 
 def save(picture, stem, alt: str) -> None:
-    """Write `stem`.svg and `stem`.png; the bytes depend on the picture alone, so that drawing it again changes nothing."""
+    """Write `stem`.svg and `stem`.png; the bytes depend on the picture alone: drawing it again changes nothing."""
     alt, stem = _words(alt), Path(stem)
     figure = _figure(picture)
     svg = picture.svg(alt) if isinstance(picture, Canvas) else _svg(figure, alt)
@@ -61,7 +62,7 @@ def _figure(picture):
 
 
 def _png(figure) -> bytes:
-    """The figure with its 256 most telling colours: a third of the bytes, and only the edges of letters differ, unseen."""
+    """The figure in its 256 most telling colours: a third of the bytes; only the edges of letters differ, unseen."""
     from PIL import Image
 
     drawn, file = BytesIO(), BytesIO()
@@ -89,7 +90,10 @@ def _close(figure) -> None:
 
 SCREEN = 30  # lines
 FONT = "font-family:monospace"
-MARKS = {"-": style.mix(style.INTERNAL, share=0.75), "+": style.mix(style.REQUESTS[3], share=0.6)}  # backgrounds; the sign says it too
+MARKS = {
+    "-": style.mix(style.INTERNAL, share=0.75),
+    "+": style.mix(style.REQUESTS[3], share=0.6),
+}  # backgrounds; the sign says it too
 
 
 def lines_of(function: str) -> list[str]:
@@ -104,7 +108,9 @@ def lines_of(function: str) -> list[str]:
 
 
 def piece(function: str, first: str, last: str) -> list[str]:
-    """From the only line that contains `first` to the next that contains `last`, both included; ValueError where that is not so."""
+    """From the only line that contains `first` to the next that contains `last`, both included; ValueError where that
+    is not so.
+    """
     lines = lines_of(function)
     starts = [i for i, line in enumerate(lines) if first in line]
     ends = [i for i, line in enumerate(lines) if last in line and starts and i >= starts[0]]
@@ -119,7 +125,9 @@ def piece(function: str, first: str, last: str) -> list[str]:
 
 
 def changes(old: str, new: str) -> list[str]:
-    """What `new` changes in `old`: lines after "- " and "+ ", similar ones next to each other; "⋮" stands for lines that stay."""
+    """What `new` changes in `old`: lines after "- " and "+ ", similar ones next to each other; "⋮" stands for lines
+    that stay.
+    """
     changed: list[str] = []
     for line in ndiff(lines_of(old), lines_of(new)):
         if line.startswith(("- ", "+ ")):
@@ -150,6 +158,10 @@ def show_changes(old: str, new: str) -> None:
     """Display the changes, tinted and signed."""
     from IPython.display import HTML, display
 
-    rows = "".join(f'<div style="background:{MARKS.get(line[0], style.BACKGROUND)}">{escape(line)}</div>' for line in changes(old, new))
-    look = f"background:{style.BACKGROUND};color:{style.INK};padding:8px;overflow-x:auto;white-space:pre;line-height:1.35;{FONT}"
+    rows = "".join(
+        f'<div style="background:{MARKS.get(line[0], style.BACKGROUND)}">{escape(line)}</div>'
+        for line in changes(old, new)
+    )
+    look = f"background:{style.BACKGROUND};color:{style.INK};padding:8px;overflow-x:auto"
+    look = f"{look};white-space:pre;line-height:1.35;{FONT}"
     display(HTML(f'<pre style="{look}"><div style="display:inline-block;min-width:100%">{rows}</div></pre>'))

@@ -1,6 +1,6 @@
-"""A stretch of memory as one bar, to scale: the pieces of a reservation, or the extents of an arena, in address order."""
+"""A stretch of memory as one bar, to scale: the pieces of a reservation or the extents of an arena, by address."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from pagedkv.course.draw import style
@@ -25,7 +25,10 @@ def state_piece(state: str, size: float, label: str | None = None) -> Piece:
 
 
 def draw_strip(canvas: Canvas, x, y, width, height, total, pieces) -> list[tuple[float, float]]:
-    """Draw `pieces` one after the other from the left; `total` slots are `width` pixels. Returns (left, right) of each piece."""
+    """Draw `pieces` one after the other from the left; `total` slots are `width` pixels.
+
+    Returns (left, right) of each piece.
+    """
     spans, left = [], x
     for piece in pieces:
         size = piece.size * width / total
@@ -38,13 +41,24 @@ def draw_strip(canvas: Canvas, x, y, width, height, total, pieces) -> list[tuple
 
 
 def draw_legend(canvas: Canvas, x, y, names: Mapping[str, str] = style.STATE_NAMES, by_request: bool = False) -> None:
-    """A row of swatches from `x` on, at height `y`, for the states in `names`; `by_request` shows a request's colour and its tint."""
+    """A row of swatches from `x` on, at height `y`, for the states in `names`; `by_request` shows a request's colour
+    and its tint.
+    """
     of_request = {"token_states": style.REQUESTS[0], "reserved": style.mix(style.REQUESTS[0])} if by_request else {}
-    for state, name in names.items():
-        fill, hatch = style.STATES[state]
-        canvas.rect(x, y - 8, 16, 16, of_request.get(state, fill), hatch=hatch)
-        canvas.text(x + 22, y, name)
-        x += 40 + style.text_width(name)
+    looks = {state: (of_request.get(state, fill), hatch) for state, (fill, hatch) in style.STATES.items()}
+    draw_swatches(canvas, x, y, [(name, *looks[state]) for state, name in names.items()], 40)
+
+
+def draw_swatches(canvas: Canvas, x, y, swatches: Iterable[tuple[str, str, str | None]], gap=46) -> float:
+    """A row of (words, fill, hatch) from `x` on, at height `y`; words and square take `gap` pixels more than the words.
+
+    Returns where the next would stand.
+    """
+    for words, fill, hatch in swatches:
+        canvas.rect(x, y - 8, 16, 16, fill, hatch=hatch)
+        canvas.text(x + 22, y, words)
+        x += gap + style.text_width(words)
+    return x
 
 
 def bracket(canvas: Canvas, left, right, y, text, *, up=True, colour=style.INK, anchor="middle"):

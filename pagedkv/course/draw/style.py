@@ -1,7 +1,7 @@
 """One palette and one text size for every picture.
 
-Colours are Paul Tol's colour-blind-safe ones. The states of memory also differ in lightness, and the wasted ones are hatched,
-so that they can be told apart in greyscale. Sizes are CSS pixels, as in the notebook that shows the picture.
+Colours are Paul Tol's colour-blind-safe ones. The states of memory also differ in lightness, and the wasted ones are
+hatched, so that they can be told apart in greyscale. Sizes are CSS pixels, as in the notebook that shows the picture.
 """
 
 from collections.abc import Sequence

@@ -32,8 +32,21 @@ def shares_over_time(timelines: Mapping[str, Timeline], height: int = 170) -> tu
     return canvas, f"The shares of the pool over the steps of {len(timelines)} runs, as stacked areas. Means: {words}."
 
 
-def draw_shares(canvas: Canvas, x, y, width, height, timeline: Timeline, *, now: int | None = None, until: int | None = None, labels=True):
-    """The stacked areas of one run, on an axis that ends at step `until`, a line at step `now`; `labels` need 240 pixels to the right."""
+def draw_shares(
+    canvas: Canvas,
+    x,
+    y,
+    width,
+    height,
+    timeline: Timeline,
+    *,
+    now: int | None = None,
+    until: int | None = None,
+    labels=True,
+):
+    """The stacked areas of one run, on an axis that ends at step `until`, a line at step `now`; `labels` need 240
+    pixels to the right.
+    """
     end = timeline.num_steps
     until = until or end
     scale = width / until
@@ -42,7 +55,10 @@ def draw_shares(canvas: Canvas, x, y, width, height, timeline: Timeline, *, now:
     below = np.zeros(len(at))
     for state, (fill, hatch) in style.STATES.items():
         above = below + _column_means(timeline, state, edges)
-        outline = [*zip(at, y + height * (1 - below), strict=True), *zip(at[::-1], y + height * (1 - above[::-1]), strict=True)]
+        outline = [
+            *zip(at, y + height * (1 - below), strict=True),
+            *zip(at[::-1], y + height * (1 - above[::-1]), strict=True),
+        ]
         canvas.polygon(outline, fill, hatch=hatch, stroke=None)
         below = above
     canvas.rect(x, y, width, height, None, stroke=style.MUTED)
@@ -50,7 +66,9 @@ def draw_shares(canvas: Canvas, x, y, width, height, timeline: Timeline, *, now:
         canvas.text(x - 8, y + height * (1 - percent / 100), f"{percent} %", anchor="end", fill=style.MUTED)
     for tick in range(0, until + 1, _round_step(until, at_most=int(width / 90))):
         canvas.line(x + scale * tick, y + height, x + scale * tick, y + height + 5, stroke=style.MUTED)
-        canvas.text(x + scale * tick, y + height + 17, f"{tick:,}" if tick else "step 0", anchor="middle", fill=style.MUTED)
+        canvas.text(
+            x + scale * tick, y + height + 17, f"{tick:,}" if tick else "step 0", anchor="middle", fill=style.MUTED
+        )
     busy = np.flatnonzero(timeline.waiting)
     if labels and len(busy) and (empty := int(timeline.step[busy[-1]] + timeline.duration[busy[-1]])) < 0.98 * end:
         canvas.line(x + scale * empty, y - 4, x + scale * empty, y + height, dash=True, line=2)
@@ -97,7 +115,8 @@ ROWS = 16
 
 
 def snapshot_pieces(timeline: Timeline, step: int, colours: str = "requests") -> list[Piece]:
-    """All slots in address order. `colours` "requests": tokens in the colour of their request, and a tint of it for what is reserved;
+    """All slots in address order. `colours` "requests": tokens in the colour of their request, and a tint of it for
+    what is reserved;
     "states": token states and reserved in their own colours. Free slots are external waste while a request waits."""
     waiting = timeline.waiting[timeline.step.searchsorted(step, "right") - 1] > 0
     free = style.STATES["external"] if waiting else (style.FREE, None)
@@ -105,11 +124,13 @@ def snapshot_pieces(timeline: Timeline, step: int, colours: str = "requests") ->
     for held in timeline.snapshot(step):
         fill = style.request_colour(held.request_id) if colours == "requests" else style.TOKEN
         later = style.mix(fill) if colours == "requests" else style.RESERVED
-        parts = ((held.start - slot, *free, None, "free"),
-                 (held.tokens, fill, None, f"r{held.request_id}", "token states"),
-                 (held.reserved, later, "/", None, "reserved"),
-                 (held.internal, *style.STATES["internal"], None, "internal"),
-                 (held.rounding, *style.STATES["external"], None, "rounding"))
+        parts = (
+            (held.start - slot, *free, None, "free"),
+            (held.tokens, fill, None, f"r{held.request_id}", "token states"),
+            (held.reserved, later, "/", None, "reserved"),
+            (held.internal, *style.STATES["internal"], None, "internal"),
+            (held.rounding, *style.STATES["external"], None, "rounding"),
+        )
         for size, colour, hatch, label, name in parts:
             if size:
                 who = "" if name == "free" else f"request {held.request_id}, "
@@ -119,11 +140,15 @@ def snapshot_pieces(timeline: Timeline, step: int, colours: str = "requests") ->
     return [*pieces, Piece(rest, *free, None, f"free: {rest:,} slots")] if rest else pieces
 
 
-def draw_snapshot(canvas: Canvas, x, y, width, timeline: Timeline, step: int, colours: str = "requests", row_height=18) -> float:
+def draw_snapshot(
+    canvas: Canvas, x, y, width, timeline: Timeline, step: int, colours: str = "requests", row_height=18
+) -> float:
     """The memory map of `timeline` at `step` in ROWS rows. Returns the height below it."""
     row_slots = ceil_div(timeline.capacity, ROWS)
     row_slots += -row_slots % (timeline.block_size or 1)  # no block is broken over two rows
-    return draw_memory_map(canvas, x, y, width, snapshot_pieces(timeline, step, colours), row_slots, row_height, numbers=False)
+    return draw_memory_map(
+        canvas, x, y, width, snapshot_pieces(timeline, step, colours), row_slots, row_height, numbers=False
+    )
 
 
 def side_by_side(runs: Sequence[tuple[str, Timeline]], step: int, colours: str = "requests") -> tuple[Canvas, str]:
@@ -142,7 +167,9 @@ def side_by_side(runs: Sequence[tuple[str, Timeline]], step: int, colours: str =
         canvas.text(x, 24, name, size=style.TITLE, bold=True)
         if step < end:
             tokens = 100 * run.token_states[point] / run.capacity
-            words.append(f"{name}: {run.running[point]} run, {run.waiting[point]} wait, {tokens:.1f} % of the slots hold tokens.")
+            words.append(
+                f"{name}: {run.running[point]} run, {run.waiting[point]} wait, {tokens:.1f} % of the slots hold tokens."
+            )
             canvas.text(x, 50, f"step {step:,}: {run.running[point]} running, {run.waiting[point]} waiting")
             canvas.text(x, 72, f"{tokens:.1f} % of the slots hold tokens", bold=True)
             draw_snapshot(canvas, x, 92, width, run, step, colours)
@@ -157,5 +184,8 @@ def side_by_side(runs: Sequence[tuple[str, Timeline]], step: int, colours: str =
     by_request = colours == "requests"
     names = style.STATE_NAMES | {"token_states": "tokens, by request"} if by_request else style.STATE_NAMES
     draw_legend(canvas, 20, shares_y + 180, names, by_request)
-    alt = f"Memory maps of two runs in {runs[0][1].capacity:,} slots at step {step:,}, and their shares over time. {' '.join(words)}"
+    alt = (
+        f"Memory maps of two runs in {runs[0][1].capacity:,} slots at step {step:,}, and their shares over time. "
+        f"{' '.join(words)}"
+    )
     return canvas, alt

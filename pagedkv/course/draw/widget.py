@@ -22,7 +22,10 @@ class State(HasTraits):
 
 
 def slider(label: str, value: int, low: int, high: int, step: int = 1, quick: bool = True, wide: bool = False):
-    """A whole number; `quick=False` redraws only on release, for pictures that take over 0.2 s. `wide` is as wide as a picture."""
+    """A whole number; `quick=False` redraws only on release, for pictures that take over 0.2 s.
+
+    `wide` is as wide as a picture.
+    """
     look = _LOOK | ({"layout": {"width": f"{style.WIDTH}px"}} if wide else {})
     return ipywidgets.IntSlider(value, low, high, step, description=label, continuous_update=quick, **look)
 
@@ -47,8 +50,8 @@ def button(label: str, action: Callable[[], None], tip: str = ""):
 def explore(picture: Callable[..., str], buttons: Sequence = (), inputs: Sequence = (), **controls) -> ipywidgets.VBox:
     """Controls and buttons above the SVG that `picture(**values)` returns, drawn now and whenever a value changes.
 
-    Each of `controls`, a widget or a `State`, is named for the parameter of `picture` that its value becomes. `inputs` are further
-    controls that only the buttons read.
+    Each of `controls`, a widget or a `State`, is named for the parameter of `picture` that its value becomes. `inputs`
+    are further controls that only the buttons read.
     """
     pane = ipywidgets.HTML()
 
@@ -58,7 +61,8 @@ def explore(picture: Callable[..., str], buttons: Sequence = (), inputs: Sequenc
             pane.value = picture(**values)
         except Exception as error:  # the learner reads what the package says; a traceback would hide it
             pane.value = (
-                f'<p role="alert" style="padding:8px 12px;font-size:{style.TEXT}px;background:{style.BACKGROUND};color:{style.INK};'
+                f'<p role="alert" style="padding:8px 12px;font-size:{style.TEXT}px;'
+                f"background:{style.BACKGROUND};color:{style.INK};"
                 f'border-left:6px solid {style.INTERNAL}"><b>{type(error).__name__}</b>: {escape(str(error))}</p>'
             )
 

@@ -28,7 +28,8 @@ class NotAttempted(Exception):
 def call(function, *inputs, changes: tuple[int, ...] = (), **named):
     """Call a learner's function and return its result; what goes wrong is a Wrong.
 
-    The function gets copies, and changing one is reported. Arguments numbered in `changes` are handed over as they are: it may change them.
+    The function gets copies, and changing one is reported. Arguments numbered in `changes` are handed over as they are:
+    it may change them.
     """
     if is_stub(function):
         raise NotAttempted
@@ -50,7 +51,7 @@ def call(function, *inputs, changes: tuple[int, ...] = (), **named):
 
 
 def is_stub(answer) -> bool:
-    """None, `...`, a function whose body is `...` or pass, a class of such functions, or a container of nothing else."""
+    """None, `...`, a function whose body is `...` or pass, a class of such functions, a container of nothing else."""
     if answer is None or answer is Ellipsis:
         return True
     if isinstance(answer, type):
@@ -74,7 +75,7 @@ def freeze(value, seen=()):
     if is_tensor(value):
         import torch
 
-        data = value.detach().cpu().contiguous().view(-1).view(torch.uint8)     # bytes, because NumPy has no bfloat16
+        data = value.detach().cpu().contiguous().view(-1).view(torch.uint8)  # bytes, because NumPy has no bfloat16
         return "tensor", str(value.dtype), tuple(value.shape), data.numpy().tobytes()
     if isinstance(value, np.ndarray):
         return "array", str(value.dtype), value.shape, value.tobytes()
@@ -97,12 +98,17 @@ def _argument_name(function, i: int) -> str:
 
 
 # How PyTorch and NumPy say that shapes do not fit together.
-SHAPES = re.compile("broadcast|sizes? .*must match|size mismatch|inconsistent tensor size|"
-                    "shapes cannot be multiplied|not aligned|core dimension", re.IGNORECASE)
+SHAPES = re.compile(
+    "broadcast|sizes? .*must match|size mismatch|inconsistent tensor size|"
+    "shapes cannot be multiplied|not aligned|core dimension",
+    re.IGNORECASE,
+)
 
 
 def _what_was_raised(error: BaseException, function) -> str:
-    """The exception's type, its line in the learner's cell, and its message where that holds no number of a hidden case."""
+    """The exception's type, its line in the learner's cell, and its message where that holds no number of a hidden
+    case.
+    """
     filename = getattr(getattr(function, "__code__", None), "co_filename", None)
     line, frame = "", error.__traceback__
     while frame is not None:
@@ -128,7 +134,9 @@ class _time_limit:
         self.armed = can_interrupt and not any(signal.getitimer(signal.ITIMER_REAL))
         if self.armed:
             self.before = signal.signal(signal.SIGALRM, self._stop)
-            signal.setitimer(signal.ITIMER_REAL, SECONDS, 1)  # and every second after: what it raises inside a destructor is lost
+            signal.setitimer(
+                signal.ITIMER_REAL, SECONDS, 1
+            )  # and every second after: what it raises inside a destructor is lost
 
     def _stop(self, *_):
         raise _TooLong

@@ -1,9 +1,11 @@
 """`check("2.1-kv-bytes", answer)` judges an answer, prints a verdict part by part, and returns the points.
 
-The answer is handed over as an object (a function, a value, or a tuple of them), never looked up by name. A graded cell ends in
-`check(...).points`, which nbgrader takes as partial credit. Checking again gives the same verdict and never more points.
+The answer is handed over as an object (a function, a value, or a tuple of them), never looked up by name. A graded cell
+ends in `check(...).points`, which nbgrader takes as partial credit. Checking again gives the same verdict and never
+more points.
 
-The right answers stand in this package, open to all: points are for practice, and nothing here keeps a determined reader from them.
+The right answers stand in this package, open to all: points are for practice, and nothing here keeps a determined
+reader from them.
 """
 
 from dataclasses import dataclass
@@ -27,7 +29,10 @@ class Result:
 
 
 def check(name: str, answer) -> Result:
-    """Judge `answer` to the exercise called `name`. Raises ValueError where there is no such exercise; no answer makes it raise."""
+    """Judge `answer` to the exercise called `name`.
+
+    Raises ValueError where there is no such exercise; no answer makes it raise.
+    """
     exercise = find(name)
     print(f"{exercise.name} · {exercise.title}")
     reason = _not_judged(exercise, answer)
@@ -53,7 +58,10 @@ def check(name: str, answer) -> Result:
 def _not_judged(exercise: Exercise, answer) -> str | None:
     """Why this answer is not judged at all, or None."""
     if exercise.needs and find_spec(exercise.needs) is None:
-        return f"needs {exercise.needs.capitalize()} (Linux), which is not installed here: not judged, and the 0 below does not count"
+        return (
+            f"needs {exercise.needs.capitalize()} (Linux), which is not installed here: not judged, and the 0 below "
+            "does not count"
+        )
     if is_stub(answer):
         return "not attempted yet: replace the ... in the cell above and run it, then run this cell again"
     if borrowed(answer):

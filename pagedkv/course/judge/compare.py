@@ -1,7 +1,9 @@
-"""Is this result the right one? Compared by kind: whole numbers exactly, fractions within a relative tolerance, containers by element.
+"""Is this result the right one? Compared by kind: whole numbers exactly, fractions within a relative tolerance,
+containers by element.
 
-A mismatch raises Wrong with one sentence that names kinds ("a list is expected, not a generator") and quotes no value, so that
-sentences about hidden cases are the same everywhere. NaN never equals anything; an infinity only where it is the right answer.
+A mismatch raises Wrong with one sentence that names kinds ("a list is expected, not a generator") and quotes no value,
+so that sentences about hidden cases are the same everywhere. NaN never equals anything; an infinity only where it is
+the right answer.
 PyTorch is never imported here: a tensor can only arrive where it has been imported already.
 """
 
@@ -66,9 +68,11 @@ def alike(expected, got, rtol: float = EXACT) -> bool:
 
 
 def same(expected, got, rtol: float = EXACT) -> None:
-    """Raise Wrong unless `got` is `expected`: same kind, same shape or length, equal within `rtol` of the largest expected element.
+    """Raise Wrong unless `got` is `expected`: same kind, same shape or length, equal within `rtol` of the largest
+    expected element.
 
-    A one-element array or tensor stands for its number, a tuple for a list, an array for a list of numbers or of such lists.
+    A one-element array or tensor stands for its number, a tuple for a list, an array for a list of numbers or of such
+    lists.
     """
     if is_tensor(expected) or isinstance(expected, np.ndarray):
         return _same_array(expected, got, rtol)
@@ -79,7 +83,12 @@ def same(expected, got, rtol: float = EXACT) -> None:
         if bool(expected) != bool(got):
             raise Wrong("the result is the opposite of the right one in at least one case")
     elif isinstance(expected, (int, np.integer)):
-        _of_kind(expected, got, (int, np.integer), "; use // where a count is divided" if isinstance(got, (float, np.floating)) else "")
+        _of_kind(
+            expected,
+            got,
+            (int, np.integer),
+            "; use // where a count is divided" if isinstance(got, (float, np.floating)) else "",
+        )
         _same_number(int(expected), int(got), 0)
     elif isinstance(expected, (float, np.floating)):
         _of_kind(expected, got, Real)
@@ -126,7 +135,9 @@ def _same_sequence(expected, got, rtol: float) -> None:
         raise Wrong(f"{kind(expected)} is expected, not {kind(got)}")
     if len(expected) != len(got):
         raise Wrong(f"the {type(expected).__name__} is too {'long' if len(got) > len(expected) else 'short'}")
-    if expected and all(isinstance(x, float) for x in expected):     # one scale for all, so that rounding of a zero is no error
+    if expected and all(
+        isinstance(x, float) for x in expected
+    ):  # one scale for all, so that rounding of a zero is no error
         for x in got:
             _of_kind(0.0, x, Real)
         return _same_array(np.array(expected), np.array(got, dtype=float), rtol)
@@ -134,7 +145,7 @@ def _same_sequence(expected, got, rtol: float) -> None:
         try:
             same(right, mine, rtol)
         except Wrong as wrong:
-            is_number = str(wrong).startswith("the number")     # most are ids, of which "too small" would say nothing
+            is_number = str(wrong).startswith("the number")  # most are ids, of which "too small" would say nothing
             raise Wrong(f"entry {i} is not the right one" if is_number else f"entry {i}: {wrong}") from None
 
 
@@ -148,7 +159,9 @@ def _unpacked(expected, got):
 
 
 def _same_array(expected, got, rtol: float) -> None:
-    """Same library, shape and kind of dtype (whole numbers: same dtype), equal within `rtol` of the largest finite expected element."""
+    """Same library, shape and kind of dtype (whole numbers: same dtype), equal within `rtol` of the largest finite
+    expected element.
+    """
     if is_tensor(expected) != is_tensor(got) or not hasattr(got, "dtype"):
         raise Wrong(f"{kind(expected)} is expected, not {kind(got)}")
     if is_tensor(expected) and expected.device != got.device:

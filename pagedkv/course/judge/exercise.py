@@ -1,8 +1,10 @@
-"""What an exercise is: a name, a title and parts, each a test with points. A test raises Wrong with one sentence, or is passed.
+"""What an exercise is: a name, a title and parts, each a test with points. A test raises Wrong with one sentence, or is
+passed.
 
 `calls` and `equals` make the usual parts; for anything else write `Part(title, test)`, whose test takes the answer and
-runs the learner's functions through `call`, which copies the inputs, guards against exceptions and endless loops, and reports a
-changed input. Hidden cases are drawn from a seed, so a verdict is always the same. A file of exercises imports torch only inside them.
+runs the learner's functions through `call`, which copies the inputs, guards against exceptions and endless loops, and
+reports a changed input. Hidden cases are drawn from a seed, so a verdict is always the same. A file of exercises
+imports torch only inside them.
 """
 
 import ast
@@ -17,7 +19,10 @@ from pagedkv.course.judge.compare import EXACT, Wrong, alike, kind, same
 
 @dataclass(frozen=True)
 class Part:
-    """One named sub-check. `test(answer)` raises Wrong; `of` picks this part's answer out of a tuple (an index) or dict (a key)."""
+    """One named sub-check.
+
+    `test(answer)` raises Wrong; `of` picks this part's answer out of a tuple (an index) or dict (a key).
+    """
 
     title: str
     test: Callable
@@ -35,7 +40,9 @@ class Part:
         except (Wrong, NotAttempted):
             raise
         except Exception as error:
-            raise Wrong(f"{kind(answer)} of this form cannot be checked ({type(error).__name__}); compare it with the task") from None
+            raise Wrong(
+                f"{kind(answer)} of this form cannot be checked ({type(error).__name__}); compare it with the task"
+            ) from None
 
     def _own(self, answers):
         try:
@@ -49,7 +56,8 @@ class Part:
 class Exercise:
     """`name` starts with the lesson ("2.1-kv-bytes"); `parts` are shown and graded one by one.
 
-    only_with: title of a part that a constant, or doing nothing, passes -> title of the part without which it earns no points.
+    only_with: title of a part that a constant, or doing nothing, passes -> title of the part without which it earns no
+    points.
     needs: a module without which no answer can be judged, such as "triton".
     """
 
@@ -64,12 +72,21 @@ class Exercise:
         return sum(part.points for part in self.parts)
 
 
-def calls(title: str, reference: Callable, cases, *, mistakes: Iterable[tuple[Callable, str]] = (), rtol: float = EXACT, points=1, of=None):
+def calls(
+    title: str,
+    reference: Callable,
+    cases,
+    *,
+    mistakes: Iterable[tuple[Callable, str]] = (),
+    rtol: float = EXACT,
+    points=1,
+    of=None,
+):
     """A part in which the learner's function must return what `reference` returns, and leave its inputs alone.
 
     cases: argument tuples, or a function of a seeded `random.Random` that returns them (hidden cases).
-    mistakes: (wrong function, sentence); the sentence is said when the answer behaves like the wrong function in every case. For any
-    other slip the shortest call that fails is quoted, among those that do not depend on the seed.
+    mistakes: (wrong function, sentence); the sentence is said when the answer behaves like the wrong function in every
+    case. For any other slip the shortest call that fails is quoted, among those that do not depend on the seed.
     """
 
     def test(function):

@@ -1,4 +1,6 @@
-"""What the learner has solved, kept in `.progress.json` beside the notebooks; nowhere in CI, and a broken file counts as empty."""
+"""What the learner has solved, kept in `.progress.json` beside the notebooks; nowhere in CI, and a broken file counts
+as empty.
+"""
 
 import json
 import os
@@ -13,7 +15,10 @@ _since_start: dict[str, int] = {}  # the best points in this kernel, kept in CI 
 
 
 def remember(exercise: Exercise, points: int) -> None:
-    """Note the best points so far. The file is replaced in one step; where it cannot be written nothing is remembered there."""
+    """Note the best points so far.
+
+    The file is replaced in one step; where it cannot be written nothing is remembered there.
+    """
     _since_start[exercise.name] = max(points, _since_start.get(exercise.name, 0))
     path = _path()
     best = _load(path)

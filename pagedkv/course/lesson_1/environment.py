@@ -10,8 +10,13 @@ import sys
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 
-NO_TRITON = "Triton is not installed (it exists for Linux only): lesson 4.3 shows recorded measurements, all else runs on PyTorch."
-NO_TORCH = "PyTorch is not installed: lessons 1 to 3.1 and 3.3 run, the others need it (pip install -r requirements.txt)."
+NO_TRITON = (
+    "Triton is not installed (it exists for Linux only): lesson 4.3 shows recorded measurements, all else runs on "
+    "PyTorch."
+)
+NO_TORCH = (
+    "PyTorch is not installed: lessons 1 to 3.1 and 3.3 run, the others need it (pip install -r requirements.txt)."
+)
 
 
 def report() -> None:
@@ -34,7 +39,8 @@ def report() -> None:
 
 
 def self_test() -> bool:
-    """Run `tiny_kernel` in Triton's interpreter and, where there is one, on the GPU; print a verdict for each. True if none is wrong.
+    """Run `tiny_kernel` in Triton's interpreter and, where there is one, on the GPU; print a verdict for each. True if
+    none is wrong.
 
     Each runs in a process of its own, since a kernel is interpreted or compiled for good once it has been imported.
     """
@@ -54,7 +60,10 @@ def _runs(what: str, device: str, variables: dict[str, str]) -> bool:
         right = subprocess.run(command, env=os.environ | variables, capture_output=True, timeout=300).returncode == 0
     except subprocess.TimeoutExpired:
         right = False
-    advice = f"wrong, with triton {_version('triton')} and numpy {_version('numpy')}; do not trust lesson 4.3 here, use requirements.txt"
+    advice = (
+        f"wrong, with triton {_version('triton')} and numpy {_version('numpy')}; do not trust lesson 4.3 here, use "
+        "requirements.txt"
+    )
     print(f"{what}: {'the tiny kernel gives the right answer, 38/3' if right else advice}")
     return right
 

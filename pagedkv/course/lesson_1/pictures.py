@@ -1,4 +1,6 @@
-"""The picture of lesson 1: the chapter on one page, each lesson with the sentence to remember, and the way from one to the next."""
+"""The picture of lesson 1: the chapter on one page, each lesson with the sentence to remember, and the way from one to
+the next.
+"""
 
 from itertools import groupby
 
@@ -13,15 +15,25 @@ NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight",
 
 
 def chapter_map() -> tuple[Canvas, str]:
-    """Rows of three lessons between those that frame them, which have no sentence. Returns the picture and its words."""
+    """Rows of three lessons between those that frame them and have no sentence. Returns the picture and its words."""
     first, *lessons = wings()
     rows = []  # (part, the colour of its boxes, lessons)
-    for colour, (part, group) in enumerate(groupby((wing for wing in lessons if wing.sentence), lambda wing: wing.number.split(".")[0])):
+    for colour, (part, group) in enumerate(
+        groupby((wing for wing in lessons if wing.sentence), lambda wing: wing.number.split(".")[0])
+    ):
         boxes = list(group)
-        rows += [(PARTS.get(part, f"part {part}"), colour, boxes[i : i + COLUMNS]) for i in range(0, len(boxes), COLUMNS)]
+        rows += [
+            (PARTS.get(part, f"part {part}"), colour, boxes[i : i + COLUMNS]) for i in range(0, len(boxes), COLUMNS)
+        ]
     ends = [wing for wing in lessons if not wing.sentence]
     canvas = Canvas(style.WIDTH, TOP + len(rows) * STEP_Y + 54)
-    canvas.text(14, 20, "From wasted memory to a kernel: the chapter's lessons and what each one adds", size=style.TITLE, bold=True)
+    canvas.text(
+        14,
+        20,
+        "From wasted memory to a kernel: the chapter's lessons and what each one adds",
+        size=style.TITLE,
+        bold=True,
+    )
     last = STEP_X * (COLUMNS - 1) + BOX + LEFT
     canvas.rect(LEFT, 44, BOX, 32, style.BACKGROUND, label=f"{first.number}  {first.title}", bold=True)
     canvas.line(LEFT + BOX / 2, 76, LEFT + BOX / 2, TOP - 2, arrow=True)
@@ -47,6 +59,8 @@ def chapter_map() -> tuple[Canvas, str]:
         if i:
             canvas.line(x - (i - 1) * STEP_X - 2, y + 16, x - i * STEP_X + BOX + 2, y + 16, arrow=True)
     shape = f"{NUMBERS[len(rows)]} rows of {'' if all(len(boxes) == COLUMNS for *_, boxes in rows) else 'up to '}three"
-    listed = " ".join(f"{part}: {', '.join(f'{wing.number} {wing.title}' for wing in boxes)}." for part, _, boxes in rows)
+    listed = " ".join(
+        f"{part}: {', '.join(f'{wing.number} {wing.title}' for wing in boxes)}." for part, _, boxes in rows
+    )
     then = ", and ".join(f"{wing.number}, {wing.title}" for wing in ends)
     return canvas, f"A map of the lessons. After {first.number}, {first.title}, {shape}. {listed} Then {then}."

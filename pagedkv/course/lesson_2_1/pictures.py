@@ -1,4 +1,6 @@
-"""The pictures of lesson 2.1: how bytes multiply, what a cache spares, how long requests get, and figure 1, a pool of reservations."""
+"""The pictures of lesson 2.1: how bytes multiply, what a cache spares, how long requests get, and figure 1, a pool of
+reservations.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -32,8 +34,13 @@ def kv_size(name: str, shape: KVShape, num_tokens: int, batch: int) -> tuple[Can
     title = f"{name}: {batch:,} × {num_tokens:,} tokens take {in_words(total)}"
     canvas.text(20, 24, title, size=style.TITLE, bold=True)
 
-    factors = ((2, "K and V"), (shape.num_layers, "layers"), (shape.num_kv_heads, "KV heads"), (shape.head_dim, "numbers a head"),
-               (shape.dtype_bytes, "bytes a number"))
+    factors = (
+        (2, "K and V"),
+        (shape.num_layers, "layers"),
+        (shape.num_kv_heads, "KV heads"),
+        (shape.head_dim, "numbers a head"),
+        (shape.dtype_bytes, "bytes a number"),
+    )
     x = 20
     for index, (number, words) in enumerate(factors):
         width = 84 if index < 3 else 118
@@ -57,17 +64,21 @@ def kv_size(name: str, shape: KVShape, num_tokens: int, batch: int) -> tuple[Can
             last = at
             lines.append(words)
     canvas.text(left - 12, 290, "GPU memory", anchor="end", fill=style.MUTED)
-    for row, (words, size) in enumerate((("one sequence", gib / batch), ("all together" if batch == 1 else f"{batch:,} sequences", gib))):
+    for row, (words, size) in enumerate(
+        (("one sequence", gib / batch), ("all together" if batch == 1 else f"{batch:,} sequences", gib))
+    ):
         y = 164 + 60 * row
         canvas.text(left - 12, y + 18, words, anchor="end")
         canvas.rect(left, y, max(size * scale, 1), 36, style.TOKEN)
         x, label = left + max(size * scale, 1), in_words(size * 2**30)
-        canvas.rect(x + 4, y + 8, style.text_width(label) + 24, 20, style.BACKGROUND, stroke=None)  # no line crosses the number
+        canvas.rect(
+            x + 4, y + 8, style.text_width(label) + 24, 20, style.BACKGROUND, stroke=None
+        )  # no line crosses the number
         canvas.text(x + 10, y + 18, label, bold=True)
     product = " × ".join(f"{number} {words}" for number, words in factors)
     alt = (
-        f"{title}. {product} = {shape.bytes_per_token:,} bytes a token. Bars for one sequence, {in_words(total / batch)}, "
-        f"and for {batch:,}; dashed lines mark GPUs of {' and '.join(lines)}."
+        f"{title}. {product} = {shape.bytes_per_token:,} bytes a token. Bars for one sequence, "
+        f"{in_words(total / batch)}, and for {batch:,}; dashed lines mark GPUs of {' and '.join(lines)}."
     )
     return canvas, alt
 
@@ -84,13 +95,21 @@ def recomputed_and_kept(prompt: int, steps: int) -> tuple[Canvas, str]:
     half = (style.WIDTH - 100) / 2
     cell = min(CELL, (half - 90) / tokens)
     canvas = Canvas(style.WIDTH, 150 + steps * cell)
-    canvas.text(20, 24, f"A prompt of {prompt} tokens, then {steps} steps: whose K and V are computed?", size=style.TITLE, bold=True)
+    canvas.text(
+        20,
+        24,
+        f"A prompt of {prompt} tokens, then {steps} steps: whose K and V are computed?",
+        size=style.TITLE,
+        bold=True,
+    )
     for column, (name, kept) in enumerate((("without a cache", False), ("with a cache", True))):
         x, y, computed = 100 + column * (half + 20), 84, 0
         for step in range(steps):
             for token in range(prompt + step):
                 old = kept and step > 0 and token < prompt + step - 1
-                canvas.rect(x + token * cell, y + step * cell, cell, cell, style.RESERVED if old else style.TOKEN, line=0.6)
+                canvas.rect(
+                    x + token * cell, y + step * cell, cell, cell, style.RESERVED if old else style.TOKEN, line=0.6
+                )
                 computed += not old
             if not column:
                 canvas.text(x - 10, y + (step + 0.5) * cell, f"step {step}", anchor="end", fill=style.MUTED)
@@ -101,22 +120,27 @@ def recomputed_and_kept(prompt: int, steps: int) -> tuple[Canvas, str]:
         canvas.rect(x, y - 8, 16, 16, fill)
         canvas.text(x + 24, y, words)
     alt = (
-        f"Two triangles of cells, a row for each of {steps} steps after a prompt of {prompt} tokens. Without a cache every cell of "
-        f"every row is computed: {sum(range(prompt, prompt + steps))}. With a cache only the prompt in step 0 and one new cell in each "
-        f"later row are: {prompt + steps - 1}."
+        f"Two triangles of cells, a row for each of {steps} steps after a prompt of {prompt} tokens. Without a cache "
+        f"every cell of every row is computed: {sum(range(prompt, prompt + steps))}. With a cache only the prompt in "
+        f"step 0 and one new cell in each later row are: {prompt + steps - 1}."
     )
     return canvas, alt
 
 
 def lengths_against_reservation(totals: Mapping[str, np.ndarray], reserved: int):
-    """One histogram for each named array of total lengths, in tokens, up to `reserved`. Returns a matplotlib figure and its words."""
+    """One histogram for each named array of total lengths, in tokens, up to `reserved`.
+
+    Returns a matplotlib figure and its words.
+    """
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
     fits = {name: lengths[lengths <= reserved] for name, lengths in totals.items()}
     with mpl.rc_context(style.matplotlib_settings()):
         figure = Figure((style.WIDTH / 96, 1.75 * len(totals) + 0.55), layout="constrained")
-        for axes, (name, lengths) in zip(figure.subplots(len(totals), sharex=True, squeeze=False)[:, 0], totals.items(), strict=True):
+        for axes, (name, lengths) in zip(
+            figure.subplots(len(totals), sharex=True, squeeze=False)[:, 0], totals.items(), strict=True
+        ):
             mean = fits[name].mean()
             axes.hist(fits[name], bins=np.linspace(0, reserved, 65), color=style.TOKEN)
             axes.axvline(mean, color=style.HIGHLIGHT, linewidth=3)
@@ -129,28 +153,37 @@ def lengths_against_reservation(totals: Mapping[str, np.ndarray], reserved: int)
             axes.set(xlim=(0, 1.01 * reserved), yticks=[], ylabel="requests")
         axes.set_xlabel("prompt and output together, tokens")
     words = "; ".join(
-        f"{name}: {len(chosen) / len(totals[name]):.0%} fit, their mean of {chosen.mean():,.0f} tokens fills {chosen.mean() / reserved:.0%}"
+        f"{name}: {len(chosen) / len(totals[name]):.0%} fit, their mean of {chosen.mean():,.0f} tokens fills "
+        f"{chosen.mean() / reserved:.0%}"
         for name, chosen in fits.items()
     )
-    return figure, f"Histograms of total request lengths next to a line at the {reserved:,} slots that are reserved. {words}."
+    return (
+        figure,
+        f"Histograms of total request lengths next to a line at the {reserved:,} slots that are reserved. {words}.",
+    )
 
 
 def reservation() -> tuple[Canvas, str]:
-    """Figure 1: the KV memory of OPT-13B on a 40 GB GPU under max-length reservation, with lengths drawn from ShareGPT's."""
+    """Figure 1: the KV memory of OPT-13B on a 40 GB GPU under max-length reservation, with lengths drawn from
+    ShareGPT's.
+    """
     capacity, max_seq_len = MODELS["opt-13b"].tokens_in(12 * 2**30), 2048
     requests = sample_requests("paper-sharegpt", capacity // max_seq_len, seed=577)
     lengths = [(request.prompt_tokens, request.output_tokens) for request in requests]
     prompt, output = lengths[3]
     alt = (
-        f"Figure 1: a pool of {capacity:,} slots as one strip: {len(lengths)} requests each hold {max_seq_len:,} slots in a row, most "
-        f"of them never used, and {capacity - max_seq_len * len(lengths):,} slots at the end are too few for another. Enlarged below, "
-        f"request 3: {prompt} slots of prompt, {output} of output, {max_seq_len - prompt - output:,} never used."
+        f"Figure 1: a pool of {capacity:,} slots as one strip: {len(lengths)} requests each hold {max_seq_len:,} "
+        f"slots in a row, most of them never used, and {capacity - max_seq_len * len(lengths):,} slots at the end "
+        f"are too few for another. Enlarged below, request 3: {prompt} slots of prompt, {output} of output, "
+        f"{max_seq_len - prompt - output:,} never used."
     )
     return _pool_of_reservations(capacity, max_seq_len, lengths, zoom=3), alt
 
 
 def _pool_of_reservations(capacity: int, max_seq_len: int, lengths: Sequence[tuple[int, int]], zoom: int = 0) -> Canvas:
-    """A pool of `capacity` slots that holds one reservation per (prompt, output) length, and below it reservation `zoom` enlarged."""
+    """A pool of `capacity` slots that holds one reservation per (prompt, output) length, and below it reservation
+    `zoom` enlarged.
+    """
     left, width = 20, style.WIDTH - 40
     canvas = Canvas(style.WIDTH, 320)
     rest = capacity - max_seq_len * len(lengths)
@@ -170,14 +203,24 @@ def _pool_of_reservations(capacity: int, max_seq_len: int, lengths: Sequence[tup
 
     begin, end = spans[2 * zoom][0], spans[2 * zoom + 1][1]
     canvas.polygon([(begin, 130), (end, 130), (left + width, 194), (left, 194)], style.FREE, stroke=None)
-    canvas.text(style.WIDTH / 2, 178, f"request {zoom}: one unbroken span, kept until the request ends", anchor="middle")
+    canvas.text(
+        style.WIDTH / 2, 178, f"request {zoom}: one unbroken span, kept until the request ends", anchor="middle"
+    )
     prompt, output = lengths[zoom]
     idle = max_seq_len - prompt - output
-    parts = draw_strip(canvas, left, 194, width, 56, max_seq_len, [
-        state_piece("token_states", prompt, "prompt"),
-        state_piece("token_states", output, "output"),
-        state_piece("internal", idle, f"{idle:,} slots never used"),
-    ])
+    parts = draw_strip(
+        canvas,
+        left,
+        194,
+        width,
+        56,
+        max_seq_len,
+        [
+            state_piece("token_states", prompt, "prompt"),
+            state_piece("token_states", output, "output"),
+            state_piece("internal", idle, f"{idle:,} slots never used"),
+        ],
+    )
     canvas.line(parts[1][0], 194, parts[1][0], 250, stroke=style.BACKGROUND, line=2)
     captions = (f"{prompt}", f"{output} tokens", f"{100 * idle / max_seq_len:.1f} % of the reservation")
     for (begin, end), words in zip(parts, captions, strict=True):

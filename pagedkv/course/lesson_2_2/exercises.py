@@ -1,4 +1,6 @@
-"""Exercises of lesson 2.2: the mean fill of a reservation, best fit and the merging of holes, the price of growing by copies."""
+"""Exercises of lesson 2.2: the mean fill of a reservation, best fit and the merging of holes, the price of growing by
+copies.
+"""
 
 from pagedkv.course.judge.exercise import Exercise, calls
 
@@ -24,19 +26,25 @@ FILL = Exercise("2.2-fill", "a reservation over its life", (
     calls("share of token states", mean_tokens, _life_cases, mistakes=(
         (lambda p, o, a: (p + o) / a, "that is the fill in the last step; the mean over all steps is asked for"),
         (lambda p, o, a: o / 2 / a, "the prompt's tokens are there from the first step on"),
-        (lambda p, o, a: (p + (o + 1) / 2) / a, "step 0, in which only the prompt is stored, counts too: there are output + 1 steps"),
-        (lambda p, o, a: (p + (o - 1) / 2) / a, "the last step, in which all of the output is stored, counts too: output + 1 steps"),
-        (lambda p, o, a: (p + o / 2) / (p + o), "the whole reservation counts, not only the part that is used in the end"),
+        (lambda p, o, a: (p + (o + 1) / 2) / a,
+         "step 0, in which only the prompt is stored, counts too: there are output + 1 steps"),
+        (lambda p, o, a: (p + (o - 1) / 2) / a,
+         "the last step, in which all of the output is stored, counts too: output + 1 steps"),
+        (lambda p, o, a: (p + o / 2) / (p + o),
+         "the whole reservation counts, not only the part that is used in the end"),
         (lambda p, o, a: p + o / 2, "a share of the reservation is asked for, between 0 and 1, not a number of slots"),
     ), of=0),
     calls("share of reserved slots", mean_reserved, _life_cases, mistakes=(
-        (lambda p, o, a: (a - p - o / 2) / a, "slots that are never used are internal; reserved are those that this request fills later"),
+        (lambda p, o, a: (a - p - o / 2) / a,
+         "slots that are never used are internal; reserved are those that this request fills later"),
         (lambda p, o, a: (a - p - o) / a, "these are the slots that are never used: internal"),
         (lambda p, o, a: o / a, "that is the first step; the reserved part shrinks by one slot in each step"),
-        (lambda p, o, a: (o - 1) / 2 / a, "step 0, in which all of the output is still to come, counts too: there are output + 1 steps"),
-        (lambda p, o, a: (o + 1) / 2 / a, "the last step, in which nothing is reserved any more, counts too: output + 1 steps"),
+        (lambda p, o, a: (o - 1) / 2 / a,
+         "step 0, in which all of the output is still to come, counts too: there are output + 1 steps"),
+        (lambda p, o, a: (o + 1) / 2 / a,
+         "the last step, in which nothing is reserved any more, counts too: output + 1 steps"),
     ), of=1),
-))
+))  # fmt: skip
 
 # Holes
 
@@ -87,13 +95,25 @@ def _arena(random):
 
 
 def _fit_cases(random):
-    yield from (([(0, 5), (8, 3)], 3), ([(0, 3), (4, 3)], 2), ([(0, 2), (4, 2)], 4), ([], 1), ([(2, 8), (20, 4), (30, 6)], 5))
+    yield from (
+        ([(0, 5), (8, 3)], 3),
+        ([(0, 3), (4, 3)], 2),
+        ([(0, 2), (4, 2)], 4),
+        ([], 1),
+        ([(2, 8), (20, 4), (30, 6)], 5),
+    )
     for _ in range(12):
         yield _arena(random)[0], random.randrange(1, 9)
 
 
 def _free_cases(random):
-    yield from (([(0, 3), (7, 3)], 3, 4), ([(0, 3), (9, 3)], 3, 4), ([(0, 2), (9, 3)], 5, 4), ([(0, 2), (9, 3)], 4, 2), ([], 0, 10))
+    yield from (
+        ([(0, 3), (7, 3)], 3, 4),
+        ([(0, 3), (9, 3)], 3, 4),
+        ([(0, 2), (9, 3)], 5, 4),
+        ([(0, 2), (9, 3)], 4, 2),
+        ([], 0, 10),
+    )
     for _ in range(12):
         holes, held = _arena(random)
         start, size = random.choice(held)
@@ -131,7 +151,7 @@ HOLES = Exercise("2.2-holes", "best fit, and holes that merge", (
         (_merged_downwards, "the hole that starts where the span ends has to be merged as well"),
         (lambda holes, start, size: give_back(holes, start, size)[::-1], "the holes are to be in order of address"),
     ), of=1),
-))
+))  # fmt: skip
 
 # Growth by copies
 
@@ -160,12 +180,16 @@ def _copied_until(initial, total, last):
 
 COPIES = Exercise("2.2-copies", "the price of growing by copies", (
     calls("tokens copied in all", copied_tokens, _growth_cases, mistakes=(
-        (lambda i, t: _copied_until(i, t, lambda size, total: size <= total), "a full extent is left only when one more token comes"),
-        (lambda i, t: 2 * copied_tokens(i, t), "what is copied are the tokens of the old extent, not the slots of the new one"),
-        (lambda i, t: sum(range(i, t)), "each move copies only what is there at that moment, and doubling makes moves rare"),
+        (lambda i, t: _copied_until(i, t, lambda size, total: size <= total),
+         "a full extent is left only when one more token comes"),
+        (lambda i, t: 2 * copied_tokens(i, t),
+         "what is copied are the tokens of the old extent, not the slots of the new one"),
+        (lambda i, t: sum(range(i, t)),
+         "each move copies only what is there at that moment, and doubling makes moves rare"),
         (lambda i, t: max(t - i, 0), "all tokens that are there at that moment are copied, and at each move again"),
-        (lambda i, t: i * ((t - 1) // i * ((t - 1) // i + 1)) // 2 if t > i else 0, "the extent doubles; here it grows by `initial` slots"),
+        (lambda i, t: i * ((t - 1) // i * ((t - 1) // i + 1)) // 2 if t > i else 0,
+         "the extent doubles; here it grows by `initial` slots"),
     )),
-))
+))  # fmt: skip
 
 EXERCISES = (FILL, HOLES, COPIES)

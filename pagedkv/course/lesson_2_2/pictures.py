@@ -1,11 +1,13 @@
-"""The pictures of lesson 2.2: what a policy holds, what copies and rounding cost, and figures 2, 3, the published one and the README's."""
+"""The pictures of lesson 2.2: what a policy holds, what copies and rounding cost, and figures 2, 3, the published one
+and the README's.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 
 from pagedkv.course.draw import style
 from pagedkv.course.draw.arena import fragmented_arena
 from pagedkv.course.draw.canvas import Canvas
-from pagedkv.course.draw.strip import Piece, bracket, draw_legend, draw_strip, state_piece
+from pagedkv.course.draw.strip import Piece, bracket, draw_legend, draw_strip, draw_swatches, state_piece
 from pagedkv.course.draw.timeline import side_by_side
 from pagedkv.simulation.arena import Arena
 from pagedkv.simulation.experiment import CAPACITY, POLICIES
@@ -16,7 +18,8 @@ from pagedkv.sizing import MODELS
 
 
 def held_by_policy(held: Mapping[str, Mapping[str, int]], title: str) -> tuple[Canvas, str]:
-    """`held` maps a policy to its slots in each state: token_states, reserved, internal, external (the allocator's rounding).
+    """`held` maps a policy to its slots in each state: token_states, reserved, internal, external (the allocator's
+    rounding).
 
     Returns the picture and its words.
     """
@@ -47,13 +50,16 @@ def copied_prompts(prompt: int, outputs: Sequence[int]) -> tuple[Canvas, str]:
     """
     canvas = Canvas(style.WIDTH, 176)
     copies, total = prompt * (len(outputs) - 1), prompt * len(outputs) + sum(outputs)
-    title = f"{len(outputs)} branches of one prompt: {copies:,} of {total:,} slots hold copies ({100 * copies / total:.0f} %)"
+    title = (
+        f"{len(outputs)} branches of one prompt: {copies:,} of {total:,} slots hold copies "
+        f"({100 * copies / total:.0f} %)"
+    )
     canvas.text(20, 24, title, size=style.TITLE, bold=True)
     pieces = []
     for branch, output in enumerate(outputs):
-        copy = branch > 0
-        pieces.append(Piece(prompt, style.mix(style.request_colour(0)) if copy else style.request_colour(0), "/" if copy else None,
-                            "copy" if copy else "prompt"))
+        first = style.request_colour(0)
+        look = (style.mix(first), "/", "copy") if branch else (first, None, "prompt")
+        pieces.append(Piece(prompt, *look))
         pieces.append(Piece(output, style.request_colour(branch + 1), None, f"{output}"))
     spans = draw_strip(canvas, 20, 84, style.WIDTH - 40, 44, total, pieces)
     for branch in range(len(outputs)):
@@ -61,12 +67,19 @@ def copied_prompts(prompt: int, outputs: Sequence[int]) -> tuple[Canvas, str]:
         begin, end = spans[2 * branch]
         canvas.text((begin + end) / 2, 146, f"{prompt}", anchor="middle", fill=style.MUTED)
     own = ", ".join(map(str, outputs))
-    return canvas, f"{title}. They lie side by side in memory, each a prompt of {prompt} tokens and an output of its own: {own} tokens."
+    return (
+        canvas,
+        f"{title}. They lie side by side in memory, each a prompt of {prompt} tokens and an output of its own: {own} "
+        "tokens.",
+    )
 
 
 def shares_by_allocator(runs: Mapping[str, Timeline], title: str) -> tuple[Canvas, str]:
-    """A strip of 100 % for each named run: means over the steps at which a request waits. Returns the picture and its words."""
-    left, bar, gap = 236, 34, 18
+    """A strip of 100 % for each named run: means over the steps at which a request waits.
+
+    Returns the picture and its words.
+    """
+    left, bar, gap, states = 236, 34, 18, ("token_states", "reserved", "internal")
     canvas = Canvas(style.WIDTH, 92 + len(runs) * (bar + gap))
     canvas.text(20, 24, title, size=style.TITLE, bold=True)
     for row, (name, run) in enumerate(runs.items()):
@@ -74,20 +87,17 @@ def shares_by_allocator(runs: Mapping[str, Timeline], title: str) -> tuple[Canva
         shares = {state: 100 * share for state, share in run.shares().items()}
         rounding = rounding_share(run)
         canvas.text(left - 12, y + bar / 2, name, anchor="end")
-        pieces = [state_piece(state, shares[state], f"{shares[state]:.1f}") for state in ("token_states", "reserved", "internal")]
+        pieces = [state_piece(state, shares[state], f"{shares[state]:.1f}") for state in states]
         holes = shares["external"] - rounding
         pieces.append(Piece(rounding, *style.STATES["external"], f"rounding {rounding:.1f}"))
         pieces.append(Piece(holes, style.EXTERNAL, None, f"holes {holes:.1f}" if holes > 12 else f"{holes:.1f}"))
         draw_strip(canvas, left, y, style.WIDTH - left - 20, bar, 100, pieces)
-    x, y = left, canvas.height - 16
-    for state in ("token_states", "reserved", "internal"):
-        fill, hatch = style.STATES[state]
-        canvas.rect(x, y - 8, 16, 16, fill, hatch=hatch)
-        canvas.text(x + 22, y, style.STATE_NAMES[state])
-        x += 44 + style.text_width(style.STATE_NAMES[state])
+    y = canvas.height - 16
+    x = draw_swatches(canvas, left, y, [(style.STATE_NAMES[state], *style.STATES[state]) for state in states], 44)
     canvas.text(x, y, "external = rounding + holes; all in %", fill=style.MUTED)
     words = "; ".join(
-        f"{name}: {run.shares()['external']:.1%} external, of which rounding is {rounding_share(run):.1f} %" for name, run in runs.items()
+        f"{name}: {run.shares()['external']:.1%} external, of which rounding is {rounding_share(run):.1f} %"
+        for name, run in runs.items()
     )
     return canvas, f"{title}. Strips of the shares of the pool. {words}."
 
@@ -102,15 +112,18 @@ def internal_fragmentation() -> tuple[Canvas, str]:
     prompt, output, max_seq_len = 60, 140, 2048
     idle = max_seq_len - prompt - output
     alt = (
-        f"Figure 2: one reservation of {max_seq_len:,} slots at three moments. After the prompt {prompt} slots hold tokens and {output} "
-        f"are reserved for later; half-way {prompt + output // 2} hold tokens; at the end {prompt + output} do. At all three, {idle:,} "
-        f"slots, {100 * idle / max_seq_len:.1f} %, are internal waste that no token will ever fill."
+        f"Figure 2: one reservation of {max_seq_len:,} slots at three moments. After the prompt {prompt} slots hold "
+        f"tokens and {output} are reserved for later; half-way {prompt + output // 2} hold tokens; at the end "
+        f"{prompt + output} do. At all three, {idle:,} slots, {100 * idle / max_seq_len:.1f} %, are internal waste "
+        "that no token will ever fill."
     )
     return _life_of_a_reservation(prompt, output, max_seq_len), alt
 
 
 def _life_of_a_reservation(prompt: int, output: int, max_seq_len: int = 2048) -> Canvas:
-    """One reservation after the prompt, half-way and at the end: reserved slots turn into token states, internal waste stays."""
+    """One reservation after the prompt, half-way and at the end: reserved slots turn into token states, internal waste
+    stays.
+    """
     left, width = 20, style.WIDTH - 40
     canvas = Canvas(style.WIDTH, 325)
     idle = max_seq_len - prompt - output
@@ -120,19 +133,32 @@ def _life_of_a_reservation(prompt: int, output: int, max_seq_len: int = 2048) ->
     for row, (name, generated) in enumerate(moments.items()):
         y = 84 + 90 * row
         tokens, reserved = prompt + generated, output - generated
-        spans = draw_strip(canvas, left + 150, y, width - 150, 40, max_seq_len, [
-            state_piece("token_states", tokens),
-            state_piece("reserved", reserved),
-            state_piece("internal", idle, f"{idle:,} internal: {100 * idle / max_seq_len:.1f} %"),
-        ])
+        spans = draw_strip(
+            canvas,
+            left + 150,
+            y,
+            width - 150,
+            40,
+            max_seq_len,
+            [
+                state_piece("token_states", tokens),
+                state_piece("reserved", reserved),
+                state_piece("internal", idle, f"{idle:,} internal: {100 * idle / max_seq_len:.1f} %"),
+            ],
+        )
         canvas.text(left, y + 20, name, bold=True)
-        canvas.text(left + 150, y - 14, f"{tokens} token states" + (f" + {reserved} reserved for later" if reserved else ""))
+        canvas.text(
+            left + 150, y - 14, f"{tokens} token states" + (f" + {reserved} reserved for later" if reserved else "")
+        )
         canvas.rect(spans[0][0], y, width - 150, 40, None, line=2)
     return canvas
 
 
 def external_fragmentation() -> tuple[Canvas, str]:
-    """Figure 3: ten requests fill an arena, five leave, and an eleventh finds no hole. Sizes are those of the chapter, in MiB."""
+    """Figure 3: ten requests fill an arena, five leave, and an eleventh finds no hole.
+
+    Sizes are those of the chapter, in MiB.
+    """
     per_slot = MODELS["llama-2-7b"].bytes_per_token
     megabytes = [768, 512, 1024, 256, 512, 1024, 1280, 768, 512, 1024]
     wanted = 1536 * 2**20 // per_slot
@@ -147,8 +173,8 @@ def external_fragmentation() -> tuple[Canvas, str]:
 
     holes = ", ".join(size(hole.size) for hole in arena.holes())
     alt = (
-        f"Figure 3: an arena in which five requests alternate with five holes of {holes}. The next request needs {size(wanted)} in one "
-        f"piece. Each hole is too small, although together they are {size(arena.total_free)}."
+        f"Figure 3: an arena in which five requests alternate with five holes of {holes}. The next request needs "
+        f"{size(wanted)} in one piece. Each hole is too small, although together they are {size(arena.total_free)}."
     )
     return fragmented_arena(arena, extents, wanted, size), alt
 
@@ -157,7 +183,10 @@ def published() -> tuple[Canvas, str]:
     """Figure 2 of the PagedAttention paper, with the means over five seeds of 600 saturated requests each."""
     capacity, num_requests, seeds = CAPACITY, 600, range(5)
     policies = {
-        "Orca (Max)": "max length, buddy", "Orca (Pow2)": "power of two, buddy", "Orca (Oracle)": "oracle, buddy", "vLLM": "paged",
+        "Orca (Max)": "max length, buddy",
+        "Orca (Pow2)": "power of two, buddy",
+        "Orca (Oracle)": "oracle, buddy",
+        "vLLM": "paged",
     }
     measured = {}
     for name, policy in policies.items():
@@ -168,11 +197,14 @@ def published() -> tuple[Canvas, str]:
         f"{name} {', '.join(f'{state} {value} and {100 * measured[name][state]:.1f}' for state, value in bars.items())}"
         for name, bars in PUBLISHED.items()
     ).replace("token_states", "token states")
-    alt = f"Published shares of the KV memory in percent next to those measured by simulation, as stacked bars. {words}."
+    alt = (
+        f"Published shares of the KV memory in percent next to those measured by simulation, as stacked bars. {words}."
+    )
     return _published_and_measured(measured), alt
 
 
-# Percent of the KV memory, OPT-13B on ShareGPT (Kwon et al., SOSP 2023, Figure 2). Its Orca is the authors' own, on a buddy allocator.
+# Percent of the KV memory, OPT-13B on ShareGPT (Kwon et al., SOSP 2023, Figure 2). Its Orca is the authors' own, on a
+# buddy allocator.
 PUBLISHED = {
     "Orca (Max)": {"token_states": 20.4, "reserved": 13.3, "internal": 57.3, "external": 8.9},
     "Orca (Pow2)": {"token_states": 26.8, "reserved": 17.9, "internal": 13.6, "external": 41.6},
@@ -190,7 +222,10 @@ def _published_and_measured(measured: Mapping[str, Mapping[str, float]]) -> Canv
     for row, (name, shares) in enumerate(PUBLISHED.items()):
         y = 84 + 92 * row
         canvas.text(20, y + bar + 2, name, bold=True)
-        for source, values, top in (("published", shares, y), ("measured", {s: 100 * v for s, v in measured[name].items()}, y + bar + 4)):
+        for source, values, top in (
+            ("published", shares, y),
+            ("measured", {s: 100 * v for s, v in measured[name].items()}, y + bar + 4),
+        ):
             canvas.text(left - 10, top + bar / 2, source, anchor="end")
             pieces = [state_piece(state, value, f"{value:.1f}") for state, value in values.items()]
             draw_strip(canvas, left, top, width, bar, 100, pieces)
@@ -206,9 +241,9 @@ def front() -> tuple[Canvas, str]:
     used = [run.token_states[run.step.searchsorted(step)] / capacity for _, run in runs]
     ends = [run.num_steps for _, run in runs]
     alt = (
-        f"The same {num_requests} requests in the same {capacity:,} slots, at step {step:,}. With max-length reservation {used[0]:.0%} "
-        f"of the slots hold tokens and the last request is done at step {ends[0]:,}; with paging {used[1]:.0%} do and it is done at step "
-        f"{ends[1]:,}."
+        f"The same {num_requests} requests in the same {capacity:,} slots, at step {step:,}. With max-length "
+        f"reservation {used[0]:.0%} of the slots hold tokens and the last request is done at step {ends[0]:,}; with "
+        f"paging {used[1]:.0%} do and it is done at step {ends[1]:,}."
     )
     return side_by_side(runs, step)[0], alt
 

@@ -21,8 +21,8 @@ ARENA_START = (("allocate", 12), ("allocate", 9), ("allocate", 14), ("allocate",
 def replay_arena(operations, kind: str):
     """Run ("allocate", size) and ("free", number) in order; allocations are numbered from 0, those that fail too.
 
-    Returns (arena, {number: extent}, error): the OutOfMemory of the last operation, or None. Freeing a request that was refused in this
-    kind of arena does nothing.
+    Returns (arena, {number: extent}, error): the OutOfMemory of the last operation, or None. Freeing a request that was
+    refused in this kind of arena does nothing.
     """
     arena, extents, error, number = ARENAS[kind](), {}, None, 0
     for verb, value in operations:
@@ -79,7 +79,12 @@ def arena_playground():
     operations.observe(offer, "value")
     kind.observe(offer, "value")
     offer()
-    buttons = [widget.button("Allocate", allocate), widget.button("Free", free), widget.button("Undo", undo), widget.button("Clear", clear)]
+    buttons = [
+        widget.button("Allocate", allocate),
+        widget.button("Free", free),
+        widget.button("Undo", undo),
+        widget.button("Clear", clear),
+    ]
     return widget.explore(arena_playground_svg, buttons, inputs=[size, victim], operations=operations, kind=kind)
 
 
@@ -92,7 +97,9 @@ ONE_REQUEST = {name.removesuffix(", first fit"): make for name, make in experime
 def slots_held(policy: str, prompt: int, output: int, generated: int) -> dict[str, int]:
     """Slots that `policy` holds for one request after `generated` output tokens, by state."""
     timeline = simulate([Request(0, 0.0, prompt, output)], ONE_REQUEST[policy](ROOM), ROOM)
-    _, _, tokens, reserved, internal, rounding = (sum(column) for column in zip(*timeline.snapshot(generated), strict=True))
+    _, _, tokens, reserved, internal, rounding = (
+        sum(column) for column in zip(*timeline.snapshot(generated), strict=True)
+    )
     return {"token_states": tokens, "reserved": reserved, "internal": internal, "external": rounding}
 
 
@@ -118,17 +125,27 @@ def reservation():
 LEFT, RIGHT, WORKLOAD = "max length, first fit", "paged", "paper-sharegpt"
 
 
-def fragmentation_svg(step: int = 2000, left: str = LEFT, right: str = RIGHT, workload: str = WORKLOAD, colours: str = "requests") -> str:
+def fragmentation_svg(
+    step: int = 2000, left: str = LEFT, right: str = RIGHT, workload: str = WORKLOAD, colours: str = "requests"
+) -> str:
     """Both pools at `step`, coloured by "requests" or "states", as an SVG."""
     runs = [(name, experiment.run(workload, name)) for name in (left, right)]
     canvas, alt = side_by_side(runs, step, colours)
-    requests = f"{len(experiment.requests_that_fit(workload))} requests of {workload}, of up to {experiment.MAX_SEQ_LEN:,} tokens."
+    requests = (
+        f"{len(experiment.requests_that_fit(workload))} requests of {workload}, of up to {experiment.MAX_SEQ_LEN:,} "
+        "tokens."
+    )
     return canvas.svg(f"{requests} {alt}")
 
 
 def fragmentation():
-    """Two policies serve the same requests in the same memory; the slider moves through both runs, an arrow key by one step."""
-    left, right = widget.choice("Left", list(experiment.POLICIES), LEFT), widget.choice("Right", list(experiment.POLICIES), RIGHT)
+    """Two policies serve the same requests in the same memory; the slider moves through both runs, an arrow key by one
+    step.
+    """
+    left, right = (
+        widget.choice("Left", list(experiment.POLICIES), LEFT),
+        widget.choice("Right", list(experiment.POLICIES), RIGHT),
+    )
     workload = widget.choice("Requests like", list(WORKLOADS), WORKLOAD)
     step = widget.slider("Step", 2000, 0, 2000, wide=True)
 

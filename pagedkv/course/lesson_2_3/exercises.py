@@ -18,13 +18,18 @@ def _read_cases(random):
 
 READ = Exercise("2.3-read", "read in order", (
     calls("the tokens of one request", read_in_order, _read_cases, mistakes=(
-        (lambda memory, table, n, b: memory[:n], "that is the start of the memory; the table says where the blocks are"),
-        (lambda memory, table, n, b: read_in_order(memory, sorted(table), n, b), "read in the order of the table, not of the block ids"),
-        (lambda memory, table, n, b: read_in_order(memory, table, len(table) * b, b), "the last block is only partly filled: stop in time"),
-        (lambda memory, table, n, b: read_in_order(memory, table, n // b * b, b), "the last block counts too, as far as it is filled"),
-        (lambda memory, table, n, b: [memory[block] for block in table], "a block id is no slot: block id * block_size is its first slot"),
+        (lambda memory, table, n, b: memory[:n],
+         "that is the start of the memory; the table says where the blocks are"),
+        (lambda memory, table, n, b: read_in_order(memory, sorted(table), n, b),
+         "read in the order of the table, not of the block ids"),
+        (lambda memory, table, n, b: read_in_order(memory, table, len(table) * b, b),
+         "the last block is only partly filled: stop in time"),
+        (lambda memory, table, n, b: read_in_order(memory, table, n // b * b, b),
+         "the last block counts too, as far as it is filled"),
+        (lambda memory, table, n, b: [memory[block] for block in table],
+         "a block id is no slot: block id * block_size is its first slot"),
     )),
-))
+))  # fmt: skip
 
 # Admission
 
@@ -34,8 +39,20 @@ def can_admit(prompt, num_free, num_blocks, block_size, watermark):
 
 
 def _admit_cases(random):
-    yield from ((17, 2, 100, 16, 0.0), (16, 1, 100, 16, 0.0), (17, 1, 100, 16, 0.0), (32, 12, 100, 16, 0.1), (32, 11, 100, 16, 0.1))
-    yield from ((33, 12, 100, 16, 0.1), (1, 50, 100, 1, 0.49), (8, 10, 100, 1, 0.49), (160, 20, 1000, 16, 0.01), (161, 20, 1000, 16, 0.01))
+    yield from (
+        (17, 2, 100, 16, 0.0),
+        (16, 1, 100, 16, 0.0),
+        (17, 1, 100, 16, 0.0),
+        (32, 12, 100, 16, 0.1),
+        (32, 11, 100, 16, 0.1),
+    )
+    yield from (
+        (33, 12, 100, 16, 0.1),
+        (1, 50, 100, 1, 0.49),
+        (8, 10, 100, 1, 0.49),
+        (160, 20, 1000, 16, 0.01),
+        (161, 20, 1000, 16, 0.01),
+    )
     yield 16, 16, 155, 16, 0.1
     for _ in range(12):
         block_size, num_blocks = random.choice((1, 8, 16)), random.randrange(50, 1000)
@@ -46,15 +63,19 @@ def _admit_cases(random):
 
 ADMIT = Exercise("2.3-admit", "admission with a watermark", (
     calls("may this request start?", can_admit, _admit_cases, mistakes=(
-        (lambda p, f, n, b, w: can_admit(p, f, n, b, 0), "what must stay free is missing: int(watermark * num_blocks) blocks"),
-        (lambda p, f, n, b, w: f - p // b >= int(w * n), "a block that is filled in part is needed as a whole: round up"),
-        (lambda p, f, n, b, w: f - -(-p // b) >= int(w * f), "the watermark is a share of all blocks, not of the free ones"),
-        (lambda p, f, n, b, w: f - -(-p // b) >= w * n, "blocks are whole: int(watermark * num_blocks) rounds down first"),
+        (lambda p, f, n, b, w: can_admit(p, f, n, b, 0),
+         "what must stay free is missing: int(watermark * num_blocks) blocks"),
+        (lambda p, f, n, b, w: f - p // b >= int(w * n),
+         "a block that is filled in part is needed as a whole: round up"),
+        (lambda p, f, n, b, w: f - -(-p // b) >= int(w * f),
+         "the watermark is a share of all blocks, not of the free ones"),
+        (lambda p, f, n, b, w: f - -(-p // b) >= w * n,
+         "blocks are whole: int(watermark * num_blocks) rounds down first"),
         (lambda p, f, n, b, w: f - -(-p // b) > int(w * n), "if exactly that many blocks stay free, it may start"),
         (lambda p, f, n, b, w: f - p >= int(w * n), "the prompt is counted in tokens, the pool in blocks"),
         (lambda p, f, n, b, w: f >= int(w * n), "the blocks that the prompt will take are no longer free afterwards"),
     )),
-))
+))  # fmt: skip
 
 # Preemption
 
@@ -70,7 +91,13 @@ def preempted(lengths, num_free, block_size, freed=True, needs=lambda n, b: n % 
 
 
 def _preemption_cases(random):
-    yield from (([16, 32, 48], 3, 16), ([16, 32, 48], 0, 16), ([15, 31, 47], 0, 16), ([16] * 6, 2, 16), ([4, 8, 3, 3], 1, 4))
+    yield from (
+        ([16, 32, 48], 3, 16),
+        ([16, 32, 48], 0, 16),
+        ([15, 31, 47], 0, 16),
+        ([16] * 6, 2, 16),
+        ([4, 8, 3, 3], 1, 4),
+    )
     yield from (([1, 1, 4], 0, 4), ([8, 8, 8, 1], 2, 8), ([64, 16, 16, 16, 16], 1, 16), ([], 0, 16), ([32], 0, 16))
     for _ in range(12):
         block_size = random.choice((2, 4, 8))
@@ -80,12 +107,16 @@ def _preemption_cases(random):
 
 PREEMPT = Exercise("2.3-preempt", "who has to go", (
     calls("requests that are preempted", preempted, _preemption_cases, mistakes=(
-        (lambda n, f, b: preempted(n, f, b, freed=False), "a preempted request gives its blocks back, and others may take them"),
-        (lambda n, f, b: preempted(n, f, b, needs=lambda n, b: True), "only a request whose last block is full needs another one"),
-        (lambda n, f, b: preempted(n, f, b, needs=lambda n, b: (n + 1) % b == 0), "`lengths` does not count the token that is to come"),
+        (lambda n, f, b: preempted(n, f, b, freed=False),
+         "a preempted request gives its blocks back, and others may take them"),
+        (lambda n, f, b: preempted(n, f, b, needs=lambda n, b: True),
+         "only a request whose last block is full needs another one"),
+        (lambda n, f, b: preempted(n, f, b, needs=lambda n, b: (n + 1) % b == 0),
+         "`lengths` does not count the token that is to come"),
         (lambda n, f, b: preempted(n, f, b, latest=False), "the latest request goes first, the earliest last"),
-        (lambda n, f, b: max(sum(x % b == 0 for x in n) - f, 0), "that is how many blocks are missing; a request may free several"),
+        (lambda n, f, b: max(sum(x % b == 0 for x in n) - f, 0),
+         "that is how many blocks are missing; a request may free several"),
     )),
-))
+))  # fmt: skip
 
 EXERCISES = (READ, ADMIT, PREEMPT)

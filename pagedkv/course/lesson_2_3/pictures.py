@@ -9,8 +9,8 @@ from pagedkv.simulation.timeline import Timeline
 
 
 def scattered(slots: Mapping[str, Sequence[int]], num_slots: int) -> tuple[Canvas, str]:
-    """`slots` maps the names of two requests to their slots in reading order. The first stands above the memory, the second below; a line
-    leads from each token to its slot. Returns the picture and its words."""
+    """`slots` maps the names of two requests to their slots in reading order. The first stands above the memory, the
+    second below; a line leads from each token to its slot. Returns the picture and its words."""
     height, memory_y, memory_height, apart = 32, 160, 52, 100
     cell, left = (style.WIDTH - 130) / num_slots, 110
     bottom = memory_y + memory_height
@@ -33,12 +33,16 @@ def scattered(slots: Mapping[str, Sequence[int]], num_slots: int) -> tuple[Canva
             canvas.line(left + (i + 0.5) * cell, begin, left + (slot + 0.5) * cell, end, stroke=fill, line=2)
             canvas.rect(left + i * cell, y, cell, height, fill, label=f"{name}{i}")
     words = ", ".join(f"{name} in slots {', '.join(map(str, held))}" for name, held in slots.items())
-    alt = f"A memory of {num_slots} slots by address, in which the tokens of two requests alternate; above and below, each request in"
+    alt = (
+        f"A memory of {num_slots} slots by address, in which the tokens of two requests alternate; above and below, "
+        "each request in"
+    )
     return canvas, f"{alt} reading order, with lines from its tokens to their slots: {words}."
 
 
 def token_share_by_block_size(shares: Mapping[str, Mapping[int, float]]) -> tuple[Canvas, str]:
-    """`shares` maps a workload to {block size: share of token states, from 0 to 1}; one group of bars for each workload.
+    """`shares` maps a workload to {block size: share of token states, from 0 to 1}; one group of bars for each
+    workload.
 
     Returns the picture and its words.
     """
@@ -59,7 +63,8 @@ def token_share_by_block_size(shares: Mapping[str, Mapping[int, float]]) -> tupl
             canvas.text(x + (i + 0.5) * pitch, base + 14, f"{block_size}", anchor="middle")
         canvas.text(x, base + 38, f"block size, {workload}", fill=style.MUTED)
     words = "; ".join(
-        f"{name}: {', '.join(f'{share:.0%} at {size}' for size, share in by_size.items())}" for name, by_size in shares.items()
+        f"{name}: {', '.join(f'{share:.0%} at {size}' for size, share in by_size.items())}"
+        for name, by_size in shares.items()
     )
     return canvas, f"Bars of the share of slots that hold tokens, by block size. {words}."
 
@@ -72,14 +77,20 @@ def watermark_bars(runs: Mapping[float, Timeline], chosen: float) -> tuple[Canva
     canvas = Canvas(style.WIDTH, 510)
     used = {mark: 100 * run.shares()["token_states"] for mark, run in runs.items()}
     preempted = {mark: 100 * run.preemptions.sum() / len(run.finished) for mark, run in runs.items()}
-    title = f"{100 * chosen:g} % kept free: {used[chosen]:.1f} % token states, {preempted[chosen]:.0f} preemptions per 100 requests"
+    title = (
+        f"{100 * chosen:g} % kept free: {used[chosen]:.1f} % token states, {preempted[chosen]:.0f} preemptions per "
+        "100 requests"
+    )
     canvas.text(20, 24, title, size=style.TITLE, bold=True)
     _bars(canvas, 20, "token states, % of the pool", used, 100, chosen)
     _bars(canvas, style.WIDTH / 2 + 10, "preemptions per 100 requests", preempted, max(*preempted.values(), 1), chosen)
     canvas.text(20, 290, f"the run at {100 * chosen:g} %", bold=True)
     draw_shares(canvas, 66, 330, style.WIDTH - 316, 140, runs[chosen])
     words = "; ".join(f"{100 * mark:g} %: {used[mark]:.1f} % and {preempted[mark]:.0f}" for mark in runs)
-    alt = f"Token states and preemptions per 100 requests for each share of the pool that is kept free at admission. {words}."
+    alt = (
+        "Token states and preemptions per 100 requests for each share of the pool that is kept free at admission. "
+        f"{words}."
+    )
     return canvas, f"{alt} Below, the run at {100 * chosen:g} % over time."
 
 
@@ -88,7 +99,13 @@ def _bars(canvas: Canvas, x, name, values: Mapping[float, float], top, chosen) -
     pitch, base, height = (style.WIDTH / 2 - 30) / len(values), 228, 130
     for i, (mark, value) in enumerate(values.items()):
         left, size = x + i * pitch, height * value / top
-        canvas.rect(left + 4, base - size, pitch - 8, size, style.TOKEN if mark == chosen else style.mix(style.TOKEN, share=0.75))
+        canvas.rect(
+            left + 4,
+            base - size,
+            pitch - 8,
+            size,
+            style.TOKEN if mark == chosen else style.mix(style.TOKEN, share=0.75),
+        )
         canvas.text(left + pitch / 2, base - size - 12, f"{value:.1f}", anchor="middle", bold=mark == chosen)
         canvas.text(left + pitch / 2, base + 14, f"{100 * mark:g} %", anchor="middle", bold=mark == chosen)
     canvas.line(x, base, x + pitch * len(values), base)
@@ -101,9 +118,10 @@ def mapping() -> tuple[Canvas, str]:
     words = {"A": "a long text can grow where there is room left".split(), "B": "any free block will do".split()}
     sequences = {f"request {name}, {len(words[name])} tokens": (words[name], table) for name, table in tables.items()}
     alt = (
-        f"Figure 4: two requests, cut into logical blocks of 4 tokens in reading order, and a pool of 9 physical blocks. The block "
-        f"table of request A leads its blocks 0, 1, 2 to the physical blocks {', '.join(map(str, tables['A']))}; that of request B its "
-        f"blocks 0, 1 to {', '.join(map(str, tables['B']))}. Only the last block of each request is partly empty."
+        "Figure 4: two requests, cut into logical blocks of 4 tokens in reading order, and a pool of 9 physical "
+        "blocks. The block table of request A leads its blocks 0, 1, 2 to the physical blocks "
+        f"{', '.join(map(str, tables['A']))}; that of request B its blocks 0, 1 to "
+        f"{', '.join(map(str, tables['B']))}. Only the last block of each request is partly empty."
     )
     return _logical_to_physical(sequences, block_size=4, num_blocks=9), alt
 
@@ -111,14 +129,22 @@ def mapping() -> tuple[Canvas, str]:
 CELL, HEIGHT = 58, 30
 
 
-def _logical_to_physical(sequences: Mapping[str, tuple[Sequence[str], Sequence[int]]], block_size: int, num_blocks: int) -> Canvas:
-    """`sequences` maps a name to (its tokens as words, its block table). Arrows follow each table entry into the pool."""
+def _logical_to_physical(
+    sequences: Mapping[str, tuple[Sequence[str], Sequence[int]]], block_size: int, num_blocks: int
+) -> Canvas:
+    """`sequences` maps a name to (its tokens as words, its block table). Arrows follow each entry into the pool."""
     width = CELL * block_size
     logical_x, table_x, pool_x = 36, 36 + width + 100, style.WIDTH - 20 - width
     pool_y = 96
     canvas = Canvas(style.WIDTH, pool_y + num_blocks * (HEIGHT + 6) + 14)
-    canvas.text(20, 24, "Each sequence is in order; its blocks lie wherever there was room", size=style.TITLE, bold=True)
-    middles = {"logical blocks": logical_x + width / 2, "block table": table_x + 30, "physical blocks": pool_x + width / 2}
+    canvas.text(
+        20, 24, "Each sequence is in order; its blocks lie wherever there was room", size=style.TITLE, bold=True
+    )
+    middles = {
+        "logical blocks": logical_x + width / 2,
+        "block table": table_x + 30,
+        "physical blocks": pool_x + width / 2,
+    }
     for words, x in middles.items():
         canvas.text(x, 56, words, anchor="middle", bold=True)
 
@@ -131,10 +157,14 @@ def _logical_to_physical(sequences: Mapping[str, tuple[Sequence[str], Sequence[i
             tokens = words[logical * block_size : (logical + 1) * block_size]
             owner[physical] = (fill, tokens)
             _block(canvas, logical_x, y, logical, fill, tokens, block_size)
-            canvas.line(logical_x + width + 4, y + HEIGHT / 2, table_x - 4, y + HEIGHT / 2, arrow=True, stroke=style.MUTED)
+            canvas.line(
+                logical_x + width + 4, y + HEIGHT / 2, table_x - 4, y + HEIGHT / 2, arrow=True, stroke=style.MUTED
+            )
             canvas.rect(table_x, y, 60, HEIGHT, style.BACKGROUND, label=physical, bold=True)
             target = pool_y + physical * (HEIGHT + 6) + HEIGHT / 2
-            canvas.curve(table_x + 62, y + HEIGHT / 2, pool_x - 26, target, bend="horizontal", stroke=style.HIGHLIGHT, line=2)
+            canvas.curve(
+                table_x + 62, y + HEIGHT / 2, pool_x - 26, target, bend="horizontal", stroke=style.HIGHLIGHT, line=2
+            )
             y += HEIGHT + 6
         y += 36
     for physical in range(num_blocks):
@@ -147,7 +177,9 @@ def _block(canvas: Canvas, x, y, number: int, fill: str, tokens: Sequence[str], 
     canvas.text(x - 8, y + HEIGHT / 2, number, anchor="end")
     for offset in range(block_size):
         word = tokens[offset] if offset < len(tokens) else None
-        canvas.rect(x + offset * CELL, y, CELL, HEIGHT, fill if word is not None else style.FREE, label=word, stroke=style.MUTED)
+        canvas.rect(
+            x + offset * CELL, y, CELL, HEIGHT, fill if word is not None else style.FREE, label=word, stroke=style.MUTED
+        )
     canvas.rect(x, y, CELL * block_size, HEIGHT, None, line=2)
 
 

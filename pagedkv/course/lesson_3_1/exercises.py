@@ -44,9 +44,18 @@ def _with_slot(slot):
 
 TRANSLATE_MISTAKES = [
     (_with_slot(lambda p, *_: p), "the slot is the position itself; where does the table come in?"),
-    (_with_slot(lambda p, logical, offset, block, size: block + offset), "a block id is not a slot: block b begins at slot b × block size"),
-    (_with_slot(lambda p, logical, offset, block, size: block * size), "that is the block's first slot; the offset is missing"),
-    (_with_slot(lambda p, logical, offset, block, size: block * size + p), "add the offset inside the block, not the whole position"),
+    (
+        _with_slot(lambda p, logical, offset, block, size: block + offset),
+        "a block id is not a slot: block b begins at slot b × block size",
+    ),
+    (
+        _with_slot(lambda p, logical, offset, block, size: block * size),
+        "that is the block's first slot; the offset is missing",
+    ),
+    (
+        _with_slot(lambda p, logical, offset, block, size: block * size + p),
+        "add the offset inside the block, not the whole position",
+    ),
     (_with_slot(lambda p, logical, offset, block, size: block * size + offset + 1), "slots and offsets count from 0"),
     (
         lambda blocks, size, p: (p // size, p % size, p // size, p),
@@ -56,7 +65,10 @@ TRANSLATE_MISTAKES = [
         lambda blocks, size, p: (p % size, p // size, *translate(blocks, size, p)[2:]),
         "logical block and offset are swapped: the block is the quotient, the offset the remainder",
     ),
-    (lambda blocks, size, p: translate(blocks, size, p)[3], "all four steps are expected: (logical block, offset, physical block, slot)"),
+    (
+        lambda blocks, size, p: translate(blocks, size, p)[3],
+        "all four steps are expected: (logical block, offset, physical block, slot)",
+    ),
 ]
 
 EXERCISES = [
@@ -69,7 +81,10 @@ EXERCISES = [
                 blocks_for,
                 _full_lengths,
                 mistakes=[
-                    (lambda n, b: n // b + 1, "a full block needs no empty one behind it: blocks are taken when their first token arrives"),
+                    (
+                        lambda n, b: n // b + 1,
+                        "a full block needs no empty one behind it: blocks are taken when their first token arrives",
+                    ),
                     (lambda n, b: n / b, "a count of blocks is a whole number; use // instead of /"),
                 ],
             ),
@@ -82,7 +97,12 @@ EXERCISES = [
                     (lambda n, b: round(n / b), "round up, not to the nearest"),
                 ],
             ),
-            calls("no tokens", blocks_for, [(0, 1), (0, 16)], mistakes=[(lambda n, b: 1, "without tokens no block is taken")]),
+            calls(
+                "no tokens",
+                blocks_for,
+                [(0, 1), (0, 16)],
+                mistakes=[(lambda n, b: 1, "without tokens no block is taken")],
+            ),
         ),
         only_with={"no tokens": "lengths that do not"},
     ),
@@ -93,7 +113,9 @@ EXERCISES = [
             calls(
                 "the 50 tokens of the example",
                 translate,
-                lambda random: [([12, 7, 42, 3], 16, position) for position in (37, 0, 15, 16, 49, *random.sample(range(50), 8))],
+                lambda random: [
+                    ([12, 7, 42, 3], 16, position) for position in (37, 0, 15, 16, 49, *random.sample(range(50), 8))
+                ],
                 mistakes=TRANSLATE_MISTAKES,
             ),
             calls("any table and block size", translate, _hidden_tables, mistakes=TRANSLATE_MISTAKES),

@@ -31,15 +31,17 @@ def address() -> tuple[Canvas, str]:
     pool = table.pool
     logical, offset, block, slot = table.translate(position)
     alt = (
-        f"Figure 5: {table.num_tokens} tokens are {len(table.blocks)} logical blocks of {pool.block_size}; the block table leads them to "
-        f"the physical blocks {', '.join(map(str, table.blocks))} of a pool of {pool.num_blocks}. Token {position} is offset {offset} of "
-        f"logical block {logical}, so in physical block {block}, in slot {block} × {pool.block_size} + {offset} = {slot}."
+        f"Figure 5: {table.num_tokens} tokens are {len(table.blocks)} logical blocks of {pool.block_size}; the block "
+        f"table leads them to the physical blocks {', '.join(map(str, table.blocks))} of a pool of "
+        f"{pool.num_blocks}. Token {position} is offset {offset} of logical block {logical}, so in physical block "
+        f"{block}, in slot {block} × {pool.block_size} + {offset} = {slot}."
     )
     return address_path(table, position), alt
 
 
 def address_path(table: BlockTable, position: int, steps: int = 4) -> Canvas:
-    """All entries of a table of up to nine blocks with their arrows into the pool, and the path of one position, up to step 1 to 4.
+    """All entries of a table of up to nine blocks with their arrows into the pool, and the path of one position, up to
+    step 1 to 4.
 
     Step 1 splits the position, 2 looks the block up, 3 finds it in the pool, 4 adds the offset.
     """
@@ -62,8 +64,24 @@ def address_path(table: BlockTable, position: int, steps: int = 4) -> Canvas:
         first, last = logical * size, min(logical * size + size, table.num_tokens) - 1
         canvas.text(x + column / 2 - 6, y_logical - 10, logical, anchor="middle")
         canvas.rect(x, y_logical, column - 12, BOX, style.REQUESTS[0], label=f"{first}–{last}", **_edge(on_path))
-        canvas.line(x + column / 2 - 6, y_logical + BOX + 2, x + column / 2 - 6, y_table - 3, arrow=True, **_stroke(on_path and steps > 1))
-        canvas.rect(x + column / 2 - 30, y_table, 48, BOX, style.BACKGROUND, label=block, bold=True, **_edge(on_path and steps > 1))
+        canvas.line(
+            x + column / 2 - 6,
+            y_logical + BOX + 2,
+            x + column / 2 - 6,
+            y_table - 3,
+            arrow=True,
+            **_stroke(on_path and steps > 1),
+        )
+        canvas.rect(
+            x + column / 2 - 30,
+            y_table,
+            48,
+            BOX,
+            style.BACKGROUND,
+            label=block,
+            bold=True,
+            **_edge(on_path and steps > 1),
+        )
         canvas.curve(x + column / 2 - 6, y_table + BOX + 2, *_above(block, y_pool), **_stroke(on_path and steps > 2))
     if steps > 2:
         x, y = _place(address.physical_block, y_pool)
@@ -71,17 +89,27 @@ def address_path(table: BlockTable, position: int, steps: int = 4) -> Canvas:
         filled = min(size, table.num_tokens - address.logical_block * size)
         _cells(canvas, y_cells, address, size, filled, marked=steps > 3)
         if steps > 3:
-            canvas.line(x + CELL / 2, y + BOX + 2, LEFT + WIDTH * (address.offset + 0.5) / size, y_cells - 3, arrow=True, **_stroke(True))
+            canvas.line(
+                x + CELL / 2,
+                y + BOX + 2,
+                LEFT + WIDTH * (address.offset + 0.5) / size,
+                y_cells - 3,
+                arrow=True,
+                **_stroke(True),
+            )
 
     said = [
         f"1  split       {position} // {size} = {address.logical_block},  {position} % {size} = {address.offset}",
         f"2  look up     table[{address.logical_block}] = {address.physical_block}",
-        f"3  go there    block {address.physical_block} begins at slot {address.physical_block} × {size} = {address.physical_block * size}",
+        f"3  go there    block {address.physical_block} begins at slot {address.physical_block} × {size} = "
+        f"{address.physical_block * size}",
         f"4  add         {address.physical_block * size} + {address.offset} = slot {address.slot}",
     ]
     for step, words in enumerate(said[:steps]):
         last = step == steps - 1
-        canvas.text(LEFT, y_cells + 60 + 26 * step, words, mono=True, bold=last, fill=style.HIGHLIGHT if last else style.INK)
+        canvas.text(
+            LEFT, y_cells + 60 + 26 * step, words, mono=True, bold=last, fill=style.HIGHLIGHT if last else style.INK
+        )
     return canvas
 
 
@@ -95,7 +123,16 @@ def _cells(canvas, y, address, size, filled, marked):
         if picked and not wide:
             canvas.text(LEFT + (offset + 0.5) * cell, y + BOX + 13, slot, anchor="middle")
         fill, label = style.REQUESTS[0] if offset < filled else style.FREE, slot if wide else None
-        canvas.rect(LEFT + offset * cell, y, cell, BOX, fill, label=label, stroke=style.MUTED, tip=f"slot {slot}, offset {offset}")
+        canvas.rect(
+            LEFT + offset * cell,
+            y,
+            cell,
+            BOX,
+            fill,
+            label=label,
+            stroke=style.MUTED,
+            tip=f"slot {slot}, offset {offset}",
+        )
     if marked:
         canvas.rect(LEFT + address.offset * cell, y, cell, BOX, None, **_edge(True))
 

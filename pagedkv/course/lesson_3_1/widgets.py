@@ -12,8 +12,10 @@ def address_svg(position: int = 37, step: int = 4, block_size: int = 16) -> str:
     table = pictures.example_table(block_size)
     logical, offset, block, slot = table.translate(position)
     words = [
-        f"{position} is offset {offset} of logical block {logical}", f"table entry {logical} is {block}",
-        f"block {block} begins at slot {block * block_size}", f"the slot is {slot}",
+        f"{position} is offset {offset} of logical block {logical}",
+        f"table entry {logical} is {block}",
+        f"block {block} begins at slot {block * block_size}",
+        f"the slot is {slot}",
     ]
     alt = f"Token {position} of {pictures.NUM_TOKENS}, blocks of {block_size}: {', '.join(words[:step])}."
     return pictures.address_path(table, position, step).svg(alt)
@@ -36,7 +38,8 @@ START = (("append", "A", 6), ("append", "B", 9), ("append", "A", 5), ("fork", "A
 def replay(operations):
     """Run ("append", name, tokens), ("fork", name), ("free", name), ("preempt",) and ("resume",) in order.
 
-    Appending to an unused name starts a sequence. Returns (pool, {name: table}, {name: tokens} of the preempted ones, what happened last).
+    Appending to an unused name starts a sequence. Returns (pool, {name: table}, {name: tokens} of the preempted ones,
+    what happened last).
     An operation that cannot be done changes nothing and says why.
     """
     pool, tables, waiting, said = BlockPool(NUM_BLOCKS, BLOCK_SIZE), {}, {}, "an empty pool"
@@ -130,4 +133,6 @@ def blocks():
         widget.button("Resume", resume),
         widget.button("Undo", undo),
     ]
-    return widget.explore(blocks_svg, buttons, inputs=[tokens], operations=operations, sequence=sequence, position=position)
+    return widget.explore(
+        blocks_svg, buttons, inputs=[tokens], operations=operations, sequence=sequence, position=position
+    )

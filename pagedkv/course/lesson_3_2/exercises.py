@@ -10,7 +10,9 @@ from pagedkv.course.judge.exercise import Exercise, Part, call, calls
 
 
 def append(blocks, num_tokens, n, free_blocks, block_size):
-    """Slots of the next `n` tokens; takes block ids from the end of `free_blocks` and adds them to `blocks`, all or none."""
+    """Slots of the next `n` tokens; takes block ids from the end of `free_blocks` and adds them to `blocks`, all or
+    none.
+    """
     needed = -(-(num_tokens + n) // block_size) - len(blocks)
     if needed > len(free_blocks):
         raise OutOfBlocks(needed, len(free_blocks))
@@ -42,7 +44,9 @@ def _append_part(title, cases):
         for wrong, sentence in APPEND_MISTAKES:
             if _behaves_like(wrong, cases, seen):
                 raise Wrong(sentence)
-        for case, (result, blocks, free_blocks), (my_result, my_blocks, my_free) in zip(cases, right, seen, strict=True):
+        for case, (result, blocks, free_blocks), (my_result, my_blocks, my_free) in zip(
+            cases, right, seen, strict=True
+        ):
             if my_result is None:
                 raise Wrong("it returns nothing; the slots of the new tokens are expected")
             raises, i_raise = isinstance(result, dict), isinstance(my_result, dict)
@@ -61,9 +65,14 @@ def _append_part(title, cases):
             try:
                 same((blocks, free_blocks), (my_blocks, my_free))
             except Wrong:
-                raise Wrong("the table has the right length, but other blocks in it: take them from the end, with pop()") from None
+                raise Wrong(
+                    "the table has the right length, but other blocks in it: take them from the end, with pop()"
+                ) from None
             if raises and not alike(result, my_result):
-                raise Wrong("OutOfBlocks(needed, available) names the blocks that are missing in the table, and those that are free")
+                raise Wrong(
+                    "OutOfBlocks(needed, available) names the blocks that are missing in the table, and those that "
+                    "are free"
+                )
             try:
                 same(result, my_result)
             except Wrong as wrong:
@@ -139,9 +148,15 @@ SLOT_MISTAKES = [
         "the empty slots of the last block hold no token: stop at num_tokens",
     ),
     (lambda blocks, n, b: list(range(n)), "those are positions; the table is not used"),
-    (lambda blocks, n, b: [blocks[p // b] + p % b for p in range(n)], "a block id is not a slot: block b begins at slot b × block size"),
+    (
+        lambda blocks, n, b: [blocks[p // b] + p % b for p in range(n)],
+        "a block id is not a slot: block b begins at slot b × block size",
+    ),
     (lambda blocks, n, b: [s + 1 for s in token_slots(blocks, n, b)], "slots count from 0"),
-    (lambda blocks, n, b: sorted(token_slots(blocks, n, b)), "the slots must be in the order of the tokens, not of the memory"),
+    (
+        lambda blocks, n, b: sorted(token_slots(blocks, n, b)),
+        "the slots must be in the order of the tokens, not of the memory",
+    ),
     (lambda blocks, n, b: [blocks[p // b] for p in range(n)], "each token needs a slot of its own, not its block's id"),
 ]
 
@@ -173,7 +188,9 @@ def _write_part(title, draw):
                 raise Wrong(f"the cache is as before: write into it, instead of {instead}")
             touched = (mine != right).flatten(1).any(1).nonzero().flatten().tolist()
             if touched == [len(cache) - 1] and bool((slots == -1).any()):
-                raise Wrong("the last slot is overwritten: as an index -1 means the last one, here it means no slot at all")
+                raise Wrong(
+                    "the last slot is overwritten: as an index -1 means the last one, here it means no slot at all"
+                )
             if not bool((slots == -1).any()):
                 raise Wrong("some rows are not in their slots")
             raise Wrong("rows with slot -1 must change nothing, and the others must all be written")
@@ -198,11 +215,21 @@ EXERCISES = [
         "3.2-append",
         "append, with its boundary",
         (
-            _append_part("inside the last block", [([5], 1, 1, FREE, 4), ([5, 8], 5, 3, FREE, 4), ([5], 10, 4, FREE, 16)]),
-            _append_part("at the boundary", [([], 0, 1, FREE, 4), ([5], 4, 1, FREE, 4), ([5], 3, 2, FREE, 4), ([5], 14, 4, FREE, 16)]),
-            _append_part("several blocks at once", [([], 0, 9, FREE, 4), ([5], 2, 11, FREE[:3], 4), ([], 0, 3, FREE, 1)]),
+            _append_part(
+                "inside the last block", [([5], 1, 1, FREE, 4), ([5, 8], 5, 3, FREE, 4), ([5], 10, 4, FREE, 16)]
+            ),
+            _append_part(
+                "at the boundary",
+                [([], 0, 1, FREE, 4), ([5], 4, 1, FREE, 4), ([5], 3, 2, FREE, 4), ([5], 14, 4, FREE, 16)],
+            ),
+            _append_part(
+                "several blocks at once", [([], 0, 9, FREE, 4), ([5], 2, 11, FREE[:3], 4), ([], 0, 3, FREE, 1)]
+            ),
             _append_part("nothing to append", [([], 0, 0, FREE, 4), ([5], 4, 0, FREE, 4)]),
-            _append_part("too few blocks: raise and change nothing", [([5], 4, 9, [7, 3], 4), ([], 0, 5, [7], 4), ([5], 3, 2, [], 4)]),
+            _append_part(
+                "too few blocks: raise and change nothing",
+                [([5], 4, 9, [7, 3], 4), ([], 0, 5, [7], 4), ([5], 3, 2, [], 4)],
+            ),
         ),
         only_with={"nothing to append": "at the boundary"},
     ),
@@ -219,7 +246,11 @@ EXERCISES = [
     Exercise(
         "3.2-write",
         "write rows to their slots, and skip padding",
-        (_write_part("without padding", _case(0)), _write_part("with padding", _case(2)), _write_part("nothing but padding", _case(5))),
+        (
+            _write_part("without padding", _case(0)),
+            _write_part("with padding", _case(2)),
+            _write_part("nothing but padding", _case(5)),
+        ),
         only_with={"nothing but padding": "with padding"},
     ),
 ]

@@ -1,16 +1,18 @@
-"""Exercises of lesson 3.3: copy-on-write, a leak in a pool, and the blocks that parallel samples share."""
+"""Exercises of lesson 3.3: copy-on-write, and the blocks that parallel samples share; a leak in a pool is in `leak`."""
 
 import copy
-import random
 
 from pagedkv.course.judge.compare import Wrong, alike, same
-from pagedkv.course.judge.exercise import Exercise, Part, call, calls, equals
+from pagedkv.course.judge.exercise import Exercise, Part, call, calls
+from pagedkv.course.lesson_3_3.leak import LEAK
 
 # copy-on-write
 
 
 def append_one(blocks, num_tokens, refs, free_blocks, block_size):
-    """(slot of the next token, (source, destination) of the copy to make first or None); `refs` counts the owners of each block."""
+    """(slot of the next token, (source, destination) of the copy to make first or None); `refs` counts the owners of
+    each block.
+    """
     offset = num_tokens % block_size
     pair = None
     if offset == 0:
@@ -43,14 +45,27 @@ def _cow_part(title, cases):
         for case, (result, *state), (my_result, *my_state) in zip(cases, right, seen, strict=True):
             blocks, num_tokens, *_, size = case
             if blocks and result[1] is None and _is_pair(my_result) and _is_pair(my_result[1]):
-                raise Wrong("a block with one owner is written in place, without a copy" if num_tokens % size else
-                            "a full block is not written again, so it stays shared: only take a new one")
+                raise Wrong(
+                    "a block with one owner is written in place, without a copy"
+                    if num_tokens % size
+                    else "a full block is not written again, so it stays shared: only take a new one"
+                )
             if blocks != state[0] == my_state[0] and my_state[1][state[0][-1]] == 0:
                 raise Wrong("the new block has an owner, this table: its count is 1")
-            lists = zip(("table is", "reference counts are", "free blocks are"), (case[0], *case[2:4]), state, my_state, strict=True)
+            lists = zip(
+                ("table is", "reference counts are", "free blocks are"),
+                (case[0], *case[2:4]),
+                state,
+                my_state,
+                strict=True,
+            )
             for are, before, a, b in lists:
                 if not alike(a, b):
-                    said = "as before; the lists are changed in place" if alike(before, b) else "not what is expected afterwards"
+                    said = (
+                        "as before; the lists are changed in place"
+                        if alike(before, b)
+                        else "not what is expected afterwards"
+                    )
                     raise Wrong(f"the {are} {said}")
             if not _is_pair(my_result):
                 raise Wrong("the result is not (slot, copy), where copy is (source, destination) or None")
@@ -98,7 +113,10 @@ def _old_slot(blocks, num_tokens, refs, free_blocks, block_size):
 
 COW_MISTAKES = [
     (_in_place, "the shared block is written in place: the other owner would read this token as its own"),
-    (_keeps_the_old_reference, "the old block keeps the reference of this table, which no longer names it: it will never be free again"),
+    (
+        _keeps_the_old_reference,
+        "the old block keeps the reference of this table, which no longer names it: it will never be free again",
+    ),
     (_backwards, "the pair is (source, destination): from the old block to the new one"),
     (_no_copy, "the tokens before this one must be copied into the new block: return the pair"),
     (_old_slot, "the slot is in the old block; the token goes into the copy"),
@@ -110,66 +128,6 @@ def _refs(**counts):
     for name, count in counts.items():
         refs[int(name[1:])] = count
     return refs
-
-
-# the leak
-
-
-def _pool_part(title, drive):
-    """drive(pool) works a fresh pool of 12 blocks and returns a sentence about what went wrong, or None."""
-
-    def test(cls):
-        if not isinstance(cls, type):
-            raise Wrong("the class is expected, not an object of it")
-        problem = call(lambda: drive(cls(12)))
-        if problem:
-            raise Wrong(problem)
-
-    return Part(title, test, of=1)
-
-
-def _whole(pool):
-    lost = 12 - len(set(pool.free_blocks))
-    if len(pool.free_blocks) != len(set(pool.free_blocks)):
-        return "a block is in the free list twice: it will get two owners"
-    if lost:
-        return "after everyone has freed, blocks are missing from the free list"
-    if any(pool.refs):
-        return "after everyone has freed, some block still counts an owner"
-
-
-def _alone(pool):
-    blocks = pool.allocate(5)
-    pool.free(blocks[:2])
-    pool.free(blocks[2:])
-    return _whole(pool)
-
-
-def _shared(pool):
-    prompt = pool.allocate(3)
-    pool.share(prompt)
-    pool.free(prompt)
-    if {*prompt} & {*pool.free_blocks}:
-        return "a block is given away while its other owner still uses it"
-    if any(pool.refs[block] != 1 for block in prompt):
-        return "after one of two owners has freed, each block must count one owner"
-    pool.free(prompt)
-    return _whole(pool)
-
-
-def _mixed(pool):
-    draw = random.Random(0)
-    prompt = pool.allocate(2)
-    tables = [prompt]
-    for _ in range(3):
-        pool.share(prompt)
-        tables.append(prompt + pool.allocate(draw.randint(1, 3)))
-    draw.shuffle(tables)
-    for i, table in enumerate(tables):
-        pool.free(table)
-        if {*pool.free_blocks} & {block for rest in tables[i + 1 :] for block in rest}:
-            return "a block is given away while another owner still uses it"
-    return _whole(pool)
 
 
 # sharing
@@ -200,11 +158,23 @@ SHARING_MISTAKES = [
         lambda p, g, n, b: -(-p // b) + n * (-(-(p + g) // b) - -(-p // b)),
         "the prompt's last, partly filled block is not shared any more: each sample has written to its copy",
     ),
-    (lambda p, g, n, b: p // b + n * -(-g // b), "the tokens that the prompt leaves in its last block are in every sample's copy too"),
-    (lambda p, g, n, b: -(-p // b) + n * -(-g // b), "new tokens go into the room of the last block first, not into a block of their own"),
+    (
+        lambda p, g, n, b: p // b + n * -(-g // b),
+        "the tokens that the prompt leaves in its last block are in every sample's copy too",
+    ),
+    (
+        lambda p, g, n, b: -(-p // b) + n * -(-g // b),
+        "new tokens go into the room of the last block first, not into a block of their own",
+    ),
     (lambda p, g, n, b: n * (-(-(p + g) // b) - p // b), "the shared blocks are in use too, once"),
-    (lambda p, g, n, b: blocks_with_sharing(p, g - 1, n, b), "all `generated` tokens are stored here, the last one too"),
-    (lambda p, g, n, b: p // b + n * ((p + g) // b - p // b), "each sample's last, partly filled block is missing: round up"),
+    (
+        lambda p, g, n, b: blocks_with_sharing(p, g - 1, n, b),
+        "all `generated` tokens are stored here, the last one too",
+    ),
+    (
+        lambda p, g, n, b: p // b + n * ((p + g) // b - p // b),
+        "each sample's last, partly filled block is missing: round up",
+    ),
 ]
 
 EXERCISES = [
@@ -212,9 +182,7 @@ EXERCISES = [
         "3.3-shared",
         "the blocks that n samples take",
         (
-            calls(
-                "a prompt of full blocks", blocks_with_sharing, _full_block_cases, mistakes=SHARING_MISTAKES
-            ),
+            calls("a prompt of full blocks", blocks_with_sharing, _full_block_cases, mistakes=SHARING_MISTAKES),
             calls("any prompt", blocks_with_sharing, _sharing_cases, mistakes=SHARING_MISTAKES),
         ),
     ),
@@ -222,30 +190,18 @@ EXERCISES = [
         "3.3-cow",
         "copy on write",
         (
-            _cow_part("a block of its own", [([3], 2, _refs(b3=1), [8, 5], 4), ([3, 6], 7, _refs(b3=2, b6=1), [8, 5], 4)]),
-            _cow_part("a shared, partly filled block", [([3], 2, _refs(b3=2), [8, 5], 4), ([3, 6], 5, _refs(b3=4, b6=3), [8, 5], 4)]),
-            _cow_part("a shared, full block", [([3], 4, _refs(b3=2), [8, 5], 4), ([3, 6], 8, _refs(b3=2, b6=2), [8, 5], 4)]),
+            _cow_part(
+                "a block of its own", [([3], 2, _refs(b3=1), [8, 5], 4), ([3, 6], 7, _refs(b3=2, b6=1), [8, 5], 4)]
+            ),
+            _cow_part(
+                "a shared, partly filled block",
+                [([3], 2, _refs(b3=2), [8, 5], 4), ([3, 6], 5, _refs(b3=4, b6=3), [8, 5], 4)],
+            ),
+            _cow_part(
+                "a shared, full block", [([3], 4, _refs(b3=2), [8, 5], 4), ([3, 6], 8, _refs(b3=2, b6=2), [8, 5], 4)]
+            ),
             _cow_part("the first token", [([], 0, _refs(), [8, 5], 4)]),
         ),
     ),
-    Exercise(
-        "3.3-leak",
-        "find and mend the leak",
-        (
-            equals(
-                "blocks lost in the run above",
-                3,
-                of=0,
-                mistakes=[
-                    (2, "the two shared blocks come back when the prompt's own table is freed; which do not?"),
-                    (5, "the two shared blocks come back later"),
-                    (0, "compare the free list with the number of blocks"),
-                ],
-            ),
-            _pool_part("blocks with one owner", _alone),
-            _pool_part("blocks with two owners", _shared),
-            _pool_part("tables with both", _mixed),
-        ),
-        only_with=dict.fromkeys(("blocks with one owner", "blocks with two owners"), "tables with both"),
-    ),
+    LEAK,
 ]

@@ -1,4 +1,6 @@
-"""The pictures of lesson 3.3: tables that share blocks, blocks saved beside the published savings, prompt tokens found again."""
+"""The pictures of lesson 3.3: tables that share blocks, blocks saved beside the published savings, prompt tokens found
+again.
+"""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,8 +11,11 @@ from pagedkv.course.draw.canvas import Canvas
 SHARED, OWN = style.REQUESTS[0], style.REQUESTS[2]
 
 
-def shared_tables(title: str, tables: Sequence[BlockTable], facts: Sequence[str] = (), names: Sequence[str] = ()) -> tuple[Canvas, str]:
-    """Each box is an entry of a table and holds a block id; boxes of one block are joined. `facts` are lines of text below.
+def shared_tables(
+    title: str, tables: Sequence[BlockTable], facts: Sequence[str] = (), names: Sequence[str] = ()
+) -> tuple[Canvas, str]:
+    """Each box is an entry of a table and holds a block id; boxes of one block are joined. `facts` are lines of text
+    below.
 
     Returns the picture and its words.
     """
@@ -35,21 +40,35 @@ def shared_tables(title: str, tables: Sequence[BlockTable], facts: Sequence[str]
                 shared = tables[row].pool.ref_count(block) > 1
                 label = block if numbered else None
                 y, height = 76 + 34 * row, 34 * (same - row) - 4
-                canvas.rect(x, y, width - 3, height, SHARED if shared else OWN, label=label, stroke=style.MUTED, tip=f"block {block}")
+                canvas.rect(
+                    x,
+                    y,
+                    width - 3,
+                    height,
+                    SHARED if shared else OWN,
+                    label=label,
+                    stroke=style.MUTED,
+                    tip=f"block {block}",
+                )
             row = same
     for row in range(len(rows)):
         canvas.text(left - 10, 91 + 34 * row, names[row] if names else row, anchor="end")
     for i, words in enumerate(facts):
         canvas.text(left, 100 + 34 * len(rows) + 26 * i, words, bold=i == 0)
     listed = "; ".join(f"{names[row] if names else row}: {blocks}" for row, blocks in enumerate(rows))
-    return canvas, f"{title}: a grid of {len(rows)} block tables in which a shared block is one box. {listed}. {'. '.join(facts)}."
+    return (
+        canvas,
+        f"{title}: a grid of {len(rows)} block tables in which a shared block is one box. {listed}. "
+        f"{'. '.join(facts)}.",
+    )
 
 
 MEASURED, PUBLISHED = style.REQUESTS[0], style.MUTED
 
 
 def savings(title: str, groups: Mapping[str, Mapping[int, tuple[float, float]]]) -> tuple[Canvas, str]:
-    """`groups` maps a heading to {number of sequences: (measured %, published %)}, in per cent of the blocks without sharing.
+    """`groups` maps a heading to {number of sequences: (measured %, published %)}, in per cent of the blocks without
+    sharing.
 
     Returns the picture and its words.
     """
@@ -73,7 +92,8 @@ def savings(title: str, groups: Mapping[str, Mapping[int, tuple[float, float]]])
             y += 50
         y += 8
     words = "; ".join(
-        f"{heading}: " + ", ".join(f"{n} sequences {measured:.1f} and {published} %" for n, (measured, published) in group.items())
+        f"{heading}: "
+        + ", ".join(f"{n} sequences {measured:.1f} and {published} %" for n, (measured, published) in group.items())
         for heading, group in groups.items()
     )
     return canvas, f"{title}: pairs of bars, measured and published. {words}."
@@ -83,7 +103,10 @@ CACHED, COMPUTED = style.REQUESTS[0], style.REQUESTS[2]
 
 
 def reuse(title: str, rows: Sequence[tuple[str, int, int]]) -> tuple[Canvas, str]:
-    """`rows` are (label, tokens from the cache, tokens computed); bars are drawn to one scale. Returns the picture and its words."""
+    """`rows` are (label, tokens from the cache, tokens computed); bars are drawn to one scale.
+
+    Returns the picture and its words.
+    """
     left, width = 150, style.WIDTH - 150 - 130
     canvas = Canvas(style.WIDTH, 82 + 40 * len(rows))
     canvas.text(14, 22, title, size=style.TITLE, bold=True)

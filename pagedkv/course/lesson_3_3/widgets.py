@@ -17,7 +17,9 @@ def grown(num_sequences: int, prompt_tokens: int, generated: int, kind: str) -> 
     return request
 
 
-def sharing_svg(num_sequences: int = 4, prompt_tokens: int = 40, generated: int = 60, kind: str = "parallel sampling") -> str:
+def sharing_svg(
+    num_sequences: int = 4, prompt_tokens: int = 40, generated: int = 60, kind: str = "parallel sampling"
+) -> str:
     """The tables after `generated` steps, and the blocks saved beside the published averages, as an SVG."""
     request = grown(num_sequences, prompt_tokens, generated, kind)
     pool = request.tables[0].pool

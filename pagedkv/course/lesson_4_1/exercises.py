@@ -1,4 +1,4 @@
-"""Exercises of lesson 4.1: what a query sees of a block, the block loop of a decode, and the causal mask of a prefill."""
+"""Exercises of lesson 4.1: what a query sees of a block, the block loop of a decode, the causal mask of a prefill."""
 
 from pagedkv.course.judge.compare import SINGLE, Wrong
 from pagedkv.course.judge.exercise import Exercise, Part, calls
@@ -16,7 +16,15 @@ def seen(position, logical, block_size):
 
 def _position_cases(random):
     for block_size in (1, 4, 16):
-        for position in (0, 1, block_size - 1, block_size, 2 * block_size - 1, 2 * block_size, random.randrange(5 * block_size)):
+        for position in (
+            0,
+            1,
+            block_size - 1,
+            block_size,
+            2 * block_size - 1,
+            2 * block_size,
+            random.randrange(5 * block_size),
+        ):
             yield position, block_size
 
 
@@ -31,13 +39,19 @@ SEEN = Exercise("4.1-seen", "what a query sees of each block", (
         (lambda p, b: p // b, "the query sees itself: position p means p + 1 tokens"),
         (lambda p, b: -(-p // b), "the query sees itself: position p means p + 1 tokens"),
         (lambda p, b: (p + 1) // b, "a block that is read in part is read too: round up"),
-        (lambda p, b: (p + 1) // b + 1, "where the query is the last slot of its block, this counts one block too many"),
+        (
+            lambda p, b: (p + 1) // b + 1,
+            "where the query is the last slot of its block, this counts one block too many",
+        ),
         (lambda p, b: p + 1, "this counts tokens; a block holds block_size of them"),
     ), of=0),
     calls("which slots of a block", seen, _slot_cases, mistakes=(
         (lambda p, j, b: [j * b + t < p for t in range(b)], "a query sees its own token too"),
         (lambda p, j, b: [t <= p for t in range(b)], "compare positions in the sequence, not slots in the block"),
-        (lambda p, j, b: [t <= p % b for t in range(b)], "this is right in the query's own block only; earlier blocks are seen whole"),
+        (
+            lambda p, j, b: [t <= p % b for t in range(b)],
+            "this is right in the query's own block only; earlier blocks are seen whole",
+        ),
         (lambda p, j, b: [j * b + t <= p + 1 for t in range(b)], "this lets the next token through"),
         (lambda p, j, b: [j * b + t > p for t in range(b)], "this is the opposite: True is for what is hidden"),
     ), of=1),
@@ -65,7 +79,9 @@ def prefill(q, k_cache, v_cache, block_table, seq_len, scale=None, shift=0, stri
 
 
 def _sequence(random, seq_len, rubbish=0.0, num_queries=None, stale=(-1, -1)):
-    """The arguments of one call: a shuffled pool, `rubbish` in every slot of the last block past seq_len, `stale` table entries behind."""
+    """The arguments of one call: a shuffled pool, `rubbish` in every slot of the last block past seq_len, `stale` table
+    entries behind.
+    """
     import torch
 
     draw = torch.Generator().manual_seed(random.randrange(10**6))
@@ -98,7 +114,9 @@ def _wrong_table(q, k, v, table, seq_len):
 
 
 def _blocks_of_16(q, k, v, table, seq_len):
-    """What slices give where 16 slots a block are taken for granted: each 16 tokens end after the BLOCK slots that a block has."""
+    """What slices give where 16 slots a block are taken for granted: each 16 tokens end after the BLOCK slots that a
+    block has.
+    """
     return decode(q, k, v, table, sum(min(BLOCK, seq_len - first) for first in range(0, seq_len, 16)))
 
 
@@ -107,11 +125,20 @@ DECODE_MISTAKES = (
     (_wrong_table, "the logical block number is used as the physical one; look it up in block_table"),
     (lambda *a: prefill(a[0][None], *a[1:], scale=1.0)[0], "the scores are not divided by the square root of head_dim"),
     (lambda *a: prefill(a[0][None], *a[1:], scale=1 / 8)[0], NOT_BY_8),
-    (_mean_of_blocks, "each block has a softmax of its own, and their mean is taken; all scores must share one denominator"),
+    (
+        _mean_of_blocks,
+        "each block has a softmax of its own, and their mean is taken; all scores must share one denominator",
+    ),
     (_sum_of_blocks, "each block has a softmax of its own, and these are added; all scores must share one denominator"),
     (lambda q, k, v, t, n: prefill(q[None], k, v, t, n, shift=-1)[0], "the last token is left out; it sees itself"),
-    (lambda q, k, v, t, n: decode(q, k, v, t, n - n % BLOCK), "the part-filled last block is left out: round the number of blocks up"),
-    (lambda q, k, v, t, n: decode(q, k, v, t, -(-n // BLOCK) * BLOCK), "the last block is used whole; only the slots below seq_len count"),
+    (
+        lambda q, k, v, t, n: decode(q, k, v, t, n - n % BLOCK),
+        "the part-filled last block is left out: round the number of blocks up",
+    ),
+    (
+        lambda q, k, v, t, n: decode(q, k, v, t, -(-n // BLOCK) * BLOCK),
+        "the last block is used whole; only the slots below seq_len count",
+    ),
     (_blocks_of_16, "blocks have k_cache.shape[1] slots here, not 16"),
 )
 
@@ -125,10 +152,14 @@ def _tensors(title, reference, cases, mistakes=()):
             judge.test(function)
         except Wrong as wrong:
             if "some elements" in str(wrong):
-                raise Wrong(_about_elements(judge, function, str(wrong), [sentence for _, sentence in mistakes])) from None
+                raise Wrong(
+                    _about_elements(judge, function, str(wrong), [sentence for _, sentence in mistakes])
+                ) from None
             if "IndexError" in str(wrong):
-                raise Wrong("an entry of block_table past the last block in use is looked up, or a slot that a block lacks; "
-                            "blocks have k_cache.shape[1] slots here") from None
+                raise Wrong(
+                    "an entry of block_table past the last block in use is looked up, or a slot that a block lacks; "
+                    "blocks have k_cache.shape[1] slots here"
+                ) from None
             raise
 
     return Part(title, test)
@@ -164,7 +195,10 @@ DECODE = Exercise("4.1-decode", "the block loop", (
 
 PREFILL_MISTAKES = (
     (lambda *a: prefill(*a, shift=10**6), "there is no causal mask: a query must not see later tokens"),
-    (lambda q, k, v, t, n: prefill(q, k, v, t, n, shift=len(q) - n), "query i is at position seq_len - len(q) + i, not at i"),
+    (
+        lambda q, k, v, t, n: prefill(q, k, v, t, n, shift=len(q) - n),
+        "query i is at position seq_len - len(q) + i, not at i",
+    ),
     (lambda *a: prefill(*a, strict=1), "each query sees its own token too"),
     (lambda *a: prefill(*a, scale=1.0), "the scores are not divided by the square root of head_dim"),
     (lambda *a: prefill(*a, scale=1 / 8), NOT_BY_8),
@@ -172,7 +206,8 @@ PREFILL_MISTAKES = (
 )
 
 PREFILL = Exercise("4.1-prefill", "a prefill with its causal mask", (
-    _tensors("a prompt from its first token", prefill, lambda r: [_sequence(r, n, num_queries=n) for n in (1, 4, 7, 10)], PREFILL_MISTAKES),
+    _tensors("a prompt from its first token", prefill, lambda r: [
+        _sequence(r, n, num_queries=n) for n in (1, 4, 7, 10)], PREFILL_MISTAKES),
     _tensors("the last queries over a stored context", prefill, lambda r: [
         _sequence(r, n, num_queries=m) for n, m in ((9, 2), (12, 5), (17, 1), (6, 6))], PREFILL_MISTAKES),
     _tensors("NaN in the slots that hold no token", prefill, lambda r: [

@@ -1,9 +1,12 @@
-"""The pictures of lesson 4.1: what one query reads, which tiles of a prefill need a mask, which bytes a gathered copy moves."""
+"""The pictures of lesson 4.1: what one query reads, which tiles of a prefill need a mask, which bytes a gathered copy
+moves.
+"""
 
 from collections.abc import Mapping, Sequence
 
 from pagedkv.course.draw import style
 from pagedkv.course.draw.canvas import Canvas
+from pagedkv.course.draw.strip import draw_swatches
 from pagedkv.sizing import ceil_div
 
 SEEN, OWN, UNREAD = style.REQUESTS[0], style.REQUESTS[1], style.FREE
@@ -37,11 +40,13 @@ def reading(position: int, num_tokens: int, block_table: Sequence[int], block_si
             canvas.rect(left + cell * slot, y, cell, 28, fill, hatch=hatch, tip=_tip(p, position, num_tokens))
             if p <= position and cell >= style.text_width(str(p)) + 2:
                 canvas.text(left + cell * (slot + 0.5), y + 14, p, anchor="middle")
-    _legend(canvas, left, top + height * len(block_table) + 18)
+    legend = (("seen", SEEN, None), ("the query's own token", OWN, None), ("masked: later, or no token", UNREAD, "/"))
+    draw_swatches(canvas, left, top + height * len(block_table) + 18, legend)
     seen = position % block_size + 1
     alt = (
-        f"The query at position {position} of {num_tokens} tokens reads {read} of {len(block_table)} blocks of {block_size}, through the "
-        f"table {list(block_table)}. In the last of them it sees {seen} slots; the mask removes {block_size - seen}."
+        f"The query at position {position} of {num_tokens} tokens reads {read} of {len(block_table)} blocks of "
+        f"{block_size}, through the table {list(block_table)}. In the last of them it sees {seen} slots; the mask "
+        f"removes {block_size - seen}."
     )
     return canvas, alt
 
@@ -50,13 +55,6 @@ def _tip(p, position, num_tokens):
     if p >= num_tokens:
         return "holds no token: whatever lies here must not matter"
     return f"position {p}" if p <= position else f"position {p}: later than the query"
-
-
-def _legend(canvas, x, y):
-    for name, fill, hatch in (("seen", SEEN, None), ("the query's own token", OWN, None), ("masked: later, or no token", UNREAD, "/")):
-        canvas.rect(x, y - 8, 16, 16, fill, hatch=hatch)
-        canvas.text(x + 22, y, name)
-        x += 46 + style.text_width(name)
 
 
 KINDS = {
@@ -86,7 +84,9 @@ def causal_blocks(num_queries: int, num_tokens: int, block_size: int, tile: int)
     title = f"{num_queries} queries over {num_tokens} keys: tiles of {tile} queries, blocks of {block_size} keys"
     canvas.text(14, 20, title, size=style.TITLE, bold=True)
     for logical in range(num_blocks):
-        canvas.text(left + CELL * block_size * (logical + 0.5), above - 16, f"block {logical}", anchor="middle", bold=True)
+        canvas.text(
+            left + CELL * block_size * (logical + 0.5), above - 16, f"block {logical}", anchor="middle", bold=True
+        )
     for start in range(0, num_queries, tile):
         end = min(num_queries, start + tile)
         y = above + CELL * start
@@ -98,12 +98,10 @@ def causal_blocks(num_queries: int, num_tokens: int, block_size: int, tile: int)
             canvas.rect(left + CELL * block_size * logical, y, CELL * block_size, CELL * (end - start), fill, line=2)
     for row in range(num_queries):
         for p in range(first + row + 1):
-            canvas.rect(left + CELL * (p + 0.3), above + CELL * (row + 0.3), CELL * 0.4, CELL * 0.4, style.INK, stroke=None)
-    x, y = left, above + CELL * num_queries + 22
-    for name, fill in KINDS.values():
-        canvas.rect(x, y - 8, 16, 16, fill)
-        canvas.text(x + 22, y, name)
-        x += 46 + style.text_width(name)
+            canvas.rect(
+                left + CELL * (p + 0.3), above + CELL * (row + 0.3), CELL * 0.4, CELL * 0.4, style.INK, stroke=None
+            )
+    draw_swatches(canvas, left, above + CELL * num_queries + 22, [(*kind, None) for kind in KINDS.values()])
     return canvas, f"{title}, with a dot where a query sees a key. Block by block, {'; '.join(met)}."
 
 
@@ -111,7 +109,10 @@ FILLS = (style.TOKEN, style.INTERNAL, style.RESERVED)
 
 
 def bytes_moved(rows: Mapping[str, Mapping[str, float]]) -> tuple[Canvas, str]:
-    """A bar for each way, one piece for each transfer: {"gathered": {"read the pool": bytes, …}, …}. Returns the picture and its words."""
+    """A bar for each way, one piece for each transfer: {"gathered": {"read the pool": bytes, …}, …}.
+
+    Returns the picture and its words.
+    """
     left, top, height = 150, 48, 46
     most = max(sum(pieces.values()) for pieces in rows.values())
     canvas = Canvas(style.WIDTH, top + height * len(rows) + 6)
@@ -121,7 +122,15 @@ def bytes_moved(rows: Mapping[str, Mapping[str, float]]) -> tuple[Canvas, str]:
         x, y = left, top + height * row
         canvas.text(14, y + 16, name, bold=True)
         for (what, size), fill in zip(pieces.items(), FILLS, strict=False):
-            canvas.rect(x, y, size * scale, 32, fill, label=what if style.text_width(what) < size * scale - 6 else None, tip=what)
+            canvas.rect(
+                x,
+                y,
+                size * scale,
+                32,
+                fill,
+                label=what if style.text_width(what) < size * scale - 6 else None,
+                tip=what,
+            )
             x += size * scale
         canvas.text(x + 8, y + 16, f"{sum(pieces.values()) / 2**30:.2f} GiB")
     words = []

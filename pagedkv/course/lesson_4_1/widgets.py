@@ -11,7 +11,11 @@ NUM_TOKENS = 50
 
 def reading_svg(position: int = 15, block_size: int = 16) -> str:
     """What the query at `position` of 50 tokens reads, as an SVG."""
-    block_table = random.Random(block_size).sample(range(100), ceil_div(NUM_TOKENS, block_size)) if block_size != 16 else [12, 7, 42, 3]
+    block_table = (
+        random.Random(block_size).sample(range(100), ceil_div(NUM_TOKENS, block_size))
+        if block_size != 16
+        else [12, 7, 42, 3]
+    )
     canvas, alt = pictures.reading(position, NUM_TOKENS, block_table, block_size)
     return canvas.svg(alt)
 

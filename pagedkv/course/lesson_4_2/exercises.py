@@ -1,4 +1,6 @@
-"""Exercises of lesson 4.2: attention in one pass over blocks, the merge of two states, and scores that expose a wrong update."""
+"""Exercises of lesson 4.2: attention in one pass over blocks, the merge of two states, and scores that expose a wrong
+update.
+"""
 # ruff: noqa: E741 (l is the papers' name)
 
 import math
@@ -13,7 +15,9 @@ from pagedkv.course.lesson_4_2.updates import bug_part
 
 
 def one_pass(blocks):
-    """blocks of (scores [n], values [n, dim]), -inf where masked -> softmax-weighted sum of the values; zeros where nothing is visible."""
+    """blocks of (scores [n], values [n, dim]), -inf where masked -> softmax-weighted sum of the values; zeros where
+    nothing is visible.
+    """
     _, l, o = _state(blocks)
     return o / (l + (l == 0))
 
@@ -32,7 +36,9 @@ def state_of(scores, values):
 
 
 class Stream:
-    """Blocks that come one by one and can be gone over once; counts the passes, and how many blocks are held at the same time."""
+    """Blocks that come one by one and can be gone over once; counts the passes, and how many blocks are held at the
+    same time.
+    """
 
     def __init__(self, blocks):
         self.blocks, self.passes, self.held = blocks, 0, 0
@@ -81,13 +87,18 @@ def _one_pass_part(title, *draws):
 
 
 def _why(seen, otherwise):
-    """A sentence for the usual mistakes of a stream, told by what comes out: (blocks, output) for each stream, the last one wrong."""
+    """A sentence for the usual mistakes of a stream, told by what comes out: (blocks, output) for each stream, the last
+    one wrong.
+    """
     case = seen[-1][0]
     if all(bool((scores == -math.inf).all()) for scores, _ in case):
         return "where nothing is visible, return zeros of shape [dim]; O / l is 0 / 0 there"
     if "not finite" in otherwise:
         if any(bool((scores == -math.inf).all()) for scores, _ in case):
-            return "NaN or infinity: for a block that is masked whole, or before the first visible key, (-inf) - (-inf) is NaN"
+            return (
+                "NaN or infinity: for a block that is masked whole, or before the first visible key, (-inf) - (-inf) "
+                "is NaN"
+            )
         return "NaN or infinity: is every exponential taken of a number that is at most 0?"
     for wrong, sentence in STREAM_MISTAKES:
         if all(alike(wrong(blocks), result, SINGLE) for blocks, result in seen):
@@ -116,7 +127,7 @@ def _mean(blocks):
 
 
 def merge(a, b):
-    """Two states (m [heads], l [heads], o [heads, dim]) -> the state that has seen both; (-inf, 0, 0) has seen nothing."""
+    """Two states (m [heads], l [heads], o [heads, dim]) -> their union; (-inf, 0, 0) has seen nothing."""
     import torch
 
     (m_a, l_a, o_a), (m_b, l_b, o_b) = ([torch.as_tensor(x, dtype=torch.float64) for x in state] for state in (a, b))
@@ -156,7 +167,11 @@ def _normalised(a, b):
 
 
 STREAM_MISTAKES = (
-    (_mean, "each block has a softmax of its own, and their mean is taken; bring l and O to one base and divide once, at the end"),
+    (
+        _mean,
+        "each block has a softmax of its own, and their mean is taken; bring l and O to one base and divide once, at "
+        "the end",
+    ),
     (_stream(_added), "l and O of different bases are added; multiply each by e^(its m - the new m) first"),
     (_stream(_first_only), "the block's own l and O are relative to its own maximum; bring them to the new base too"),
     (lambda blocks: _state(blocks)[2], "O is a sum of weighted values; divide it by l, once, at the end"),
@@ -165,8 +180,14 @@ STREAM_MISTAKES = (
 
 MERGE_MISTAKES = (
     (_added, "l and O of different bases are added; multiply each by e^(its m - the new m) first"),
-    (_first_only, "only the first state is brought to the new base; the second may be the one with the smaller maximum"),
-    (lambda a, b: _first_only(b, a), "only the second state is brought to the new base; the first may be the one with the smaller maximum"),
+    (
+        _first_only,
+        "only the first state is brought to the new base; the second may be the one with the smaller maximum",
+    ),
+    (
+        lambda a, b: _first_only(b, a),
+        "only the second state is brought to the new base; the first may be the one with the smaller maximum",
+    ),
     (_o_left, "O must be multiplied by the same factor as l"),
     (_inverted, "the factor is upside down: it is e^(old m - new m), which is at most 1"),
     (_base_as_maximum, "where neither state has seen anything, m must stay -inf; 0 is a base to subtract, no maximum"),
@@ -197,7 +218,9 @@ def _merge_part(title, cases):
             judge.test(function)
         except Wrong as wrong:
             if "not finite" in str(wrong):
-                raise Wrong("NaN or infinity: a state that has seen nothing has m = -inf, and (-inf) - (-inf) is NaN") from None
+                raise Wrong(
+                    "NaN or infinity: a state that has seen nothing has m = -inf, and (-inf) - (-inf) is NaN"
+                ) from None
             raise
 
     return Part(title, test)
@@ -205,9 +228,10 @@ def _merge_part(title, cases):
 
 EXERCISES = (
     Exercise("4.2-one-pass", "attention in one pass", (
-        _one_pass_part("blocks without masks", partial(_blocks, 1, [4, 4, 4]), partial(_blocks, 2, [1, 5, 2, 7]), partial(_blocks, 3, [6])),
-        _one_pass_part("large scores", partial(_blocks, 5, [4, 4, 4], shift=2000.0), partial(_blocks, 5, [4, 4], shift=-2000.0),
-                       partial(_blocks, 4, [3, 3, 3, 3], spread=400.0)),
+        _one_pass_part("blocks without masks", partial(_blocks, 1, [4, 4, 4]), partial(_blocks, 2, [1, 5, 2, 7]),
+                       partial(_blocks, 3, [6])),
+        _one_pass_part("large scores", partial(_blocks, 5, [4, 4, 4], shift=2000.0),
+                       partial(_blocks, 5, [4, 4], shift=-2000.0), partial(_blocks, 4, [3, 3, 3, 3], spread=400.0)),
         _one_pass_part(
             "masked keys, and blocks that are masked whole",
             partial(_blocks, 6, [4, 4, 4], masked=(1,)), partial(_blocks, 7, [3, 3], masked=(0,)),
@@ -222,7 +246,8 @@ EXERCISES = (
     Exercise("4.2-bugs", "scores that expose a wrong update", (
         bug_part("A", "does the maximum rise after the first block?"),
         bug_part("B", "its base may fall, which is harmless in exact arithmetic; when does e^(m - m_new) overflow?"),
-        bug_part("C", "its base is never below 0, which is harmless in exact arithmetic; when do all weights become 0?"),
+        bug_part("C", "its base is never below 0, which is harmless in exact arithmetic; "
+                      "when do all weights become 0?"),
         bug_part("D", "is there any update that it gets wrong?"),
     ), {"version D": "version A"}),
 )  # fmt: skip

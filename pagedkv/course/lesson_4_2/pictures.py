@@ -64,7 +64,13 @@ def _scores(canvas, blocks, step, m):
             if top:
                 canvas.rect(x + 1, 45, cell - 2, 28, None, stroke=style.HIGHLIGHT, line=3)
             x += cell
-        canvas.text(x - cell * len(scores) / 2, 88, f"block {index}", anchor="middle", fill=style.INK if index <= step else style.MUTED)
+        canvas.text(
+            x - cell * len(scores) / 2,
+            88,
+            f"block {index}",
+            anchor="middle",
+            fill=style.INK if index <= step else style.MUTED,
+        )
         x += 16
 
 
@@ -100,7 +106,10 @@ def merge_trees(trees, states) -> tuple[Canvas, str]:
     words = []
     for title, tree in trees:
         m, l, output = states[tree]
-        words.append(f"{title}: blocks {', '.join(map(str, _leaves(tree)))}, at the root m = {m:.2f}, l = {l:.2f}, O / l = {output:.4f}")
+        words.append(
+            f"{title}: blocks {', '.join(map(str, _leaves(tree)))}, at the root m = {m:.2f}, l = {l:.2f}, O / l = "
+            f"{output:.4f}"
+        )
     return canvas, f"Trees of merges over blocks, each node with its m and l. {'; '.join(words)}."
 
 
@@ -137,7 +146,8 @@ LINES = ((style.TOKEN, "o"), (style.HIGHLIGHT, "s"), (style.INTERNAL, "D"), (sty
 
 
 def rounding_errors(lengths: Sequence[int], errors: Mapping[str, Sequence[float]]):
-    """A matplotlib Figure: relative error of each name at each length, both axes logarithmic, names at the ends of the lines.
+    """A matplotlib Figure: relative error of each name at each length, both axes logarithmic, names at the ends of the
+    lines.
 
     Returns the picture and its words.
     """
@@ -155,4 +165,7 @@ def rounding_errors(lengths: Sequence[int], errors: Mapping[str, Sequence[float]
         axes.minorticks_off()
         axes.set_xlim(lengths[0] / 1.3, lengths[-1] * 30)
     words = "; ".join(f"{name} from {line[0]:.0e} to {line[-1]:.0e}" for name, line in errors.items())
-    return figure, f"Relative errors against float64 from {lengths[0]:,} to {lengths[-1]:,} tokens, on logarithmic axes. {words}."
+    return (
+        figure,
+        f"Relative errors against float64 from {lengths[0]:,} to {lengths[-1]:,} tokens, on logarithmic axes. {words}.",
+    )

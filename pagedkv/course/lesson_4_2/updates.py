@@ -1,5 +1,5 @@
-"""Four versions of the online-softmax update on plain numbers, shown in lesson 4.2: three are wrong, each on some scores only; and the
-exercise that finds those scores.
+"""Four versions of the online-softmax update on plain numbers, shown in lesson 4.2: three are wrong, each on some
+scores only; and the exercise that finds those scores.
 """
 # ruff: noqa: E741 (l is the papers' name)
 
@@ -20,21 +20,24 @@ def version_a(m, l, o, scores, values):
     m_new = max(m, *scores)
     factor = exp(m - m_new)
     weights = [exp(s - m_new) for s in scores]
-    return m_new, l * factor + sum(weights), o + sum(w * v for w, v in zip(weights, values, strict=True))
+    weighted = sum(w * v for w, v in zip(weights, values, strict=True))
+    return m_new, l * factor + sum(weights), o + weighted
 
 
 def version_b(m, l, o, scores, values):
     m_new = max(scores)
     factor = exp(m - m_new)
     weights = [exp(s - m_new) for s in scores]
-    return m_new, l * factor + sum(weights), o * factor + sum(w * v for w, v in zip(weights, values, strict=True))
+    weighted = sum(w * v for w, v in zip(weights, values, strict=True))
+    return m_new, l * factor + sum(weights), o * factor + weighted
 
 
 def version_c(m, l, o, scores, values):
     m_new = max(m, 0.0, *scores)
     factor = exp(m - m_new)
     weights = [exp(s - m_new) for s in scores]
-    return m_new, l * factor + sum(weights), o * factor + sum(w * v for w, v in zip(weights, values, strict=True))
+    weighted = sum(w * v for w, v in zip(weights, values, strict=True))
+    return m_new, l * factor + sum(weights), o * factor + weighted
 
 
 def version_d(m, l, o, scores, values):

@@ -1,4 +1,6 @@
-"""Exercises of lesson 4.3: a masking fault in a kernel, offsets in 32 and 64 bits, the merge of split-KV, and time from bytes."""
+"""Exercises of lesson 4.3: a masking fault in a kernel, offsets in 32 and 64 bits, the merge of split-KV, and time from
+bytes.
+"""
 
 import math
 
@@ -98,7 +100,9 @@ def _base_two(outputs, lses):
 
 
 def _merge_part(title: str, *cases, mistakes=()) -> Part:
-    part = calls(title, merge, lambda _: [_parts(seed, *case) for seed, case in enumerate(cases)], mistakes=mistakes, rtol=SINGLE)
+    part = calls(
+        title, merge, lambda _: [_parts(seed, *case) for seed, case in enumerate(cases)], mistakes=mistakes, rtol=SINGLE
+    )
 
     def test(function):
         try:
@@ -144,7 +148,11 @@ EXERCISES = [
                 of=0,
                 mistakes=[
                     (_byte_offset, "that is the offset in bytes of fp16"),
-                    (_head_first, "that is a pool [num_blocks, num_kv_heads, block_size, head_dim]; here the slot comes before the head"),
+                    (
+                        _head_first,
+                        "that is a pool [num_blocks, num_kv_heads, block_size, head_dim]; here the slot comes before "
+                        "the head",
+                    ),
                 ],
             ),
             calls(
@@ -153,7 +161,10 @@ EXERCISES = [
                 _offset_cases(32),
                 of=0,
                 mistakes=[
-                    (lambda *case: offset(*case[:-1], 64), "nothing wraps here; what follows 2³¹ - 1 in a signed register of 32 bits?"),
+                    (
+                        lambda *case: offset(*case[:-1], 64),
+                        "nothing wraps here; what follows 2³¹ - 1 in a signed register of 32 bits?",
+                    ),
                     (_unsigned, "an unsigned register wraps like this; a signed one goes on at -2³¹"),
                 ],
             ),
@@ -182,7 +193,11 @@ EXERCISES = [
                     (_mean, "each part counts alike here, however many keys it saw and however large their scores"),
                     (_unweighted_sum, "that adds the parts' outputs up, but they are averages already"),
                     (_not_normalised, "the weighted sum must be divided by the sum of the weights"),
-                    (_base_two, "the output is right; the merged log-sum-exp is to base 2, and the natural logarithm is asked for"),
+                    (
+                        _base_two,
+                        "the output is right; the merged log-sum-exp is to base 2, and the natural logarithm is "
+                        "asked for",
+                    ),
                     (_largest, "the output is right; the merged log-sum-exp is more than the largest of the parts"),
                 ],
             ),
@@ -211,9 +226,17 @@ EXERCISES = [
                     (_scaled(1e9 / 2**30), "a GB is 10⁹ bytes; 2³⁰ is a GiB"),
                 ],
             ),
-            equals("twice the query heads", 1.0, of=1, mistakes=[(2.0, "query heads of a group share K and V; are more bytes read?")]),
+            equals(
+                "twice the query heads",
+                1.0,
+                of=1,
+                mistakes=[(2.0, "query heads of a group share K and V; are more bytes read?")],
+            ),
             equals("four times the KV heads", 4.0, of=2, mistakes=[(1.0, "each KV head has K and V of its own")]),
         ),
-        only_with={"twice the query heads": "four times the KV heads", "four times the KV heads": "twice the query heads"},
+        only_with={
+            "twice the query heads": "four times the KV heads",
+            "four times the KV heads": "twice the query heads",
+        },
     ),
 ]

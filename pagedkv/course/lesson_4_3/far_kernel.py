@@ -1,7 +1,8 @@
-"""What becomes of a kernel whose offset does not fit 32 bits: `read_far` tries it in a process of its own, where there is memory.
+"""What becomes of a kernel whose offset does not fit 32 bits: `read_far` tries it in a process of its own, where there
+is memory.
 
-Run as a command, with 32 or 64 for the bits of the offset, this file is that process: it prints what the kernel reads where block 2 of the
-pool starts, 3.0 if it gets there. The narrow one may crash.
+Run as a command, with 32 or 64 for the bits of the offset, this file is that process: it prints what the kernel reads
+where block 2 of the pool starts, 3.0 if it gets there. The narrow one may crash.
 """
 
 import os
@@ -14,7 +15,9 @@ NEEDED = 6 * 2**30  # bytes free before it is tried: the pool has 4 GiB
 
 
 def read_far(bits: int) -> str:
-    """Run `far_kernel` with offsets of `bits` bits in a child process; a sentence that says what came out, or why it was not tried."""
+    """Run `far_kernel` with offsets of `bits` bits in a child process; a sentence that says what came out, or why it
+    was not tried.
+    """
     if find_spec("triton") is None or find_spec("torch") is None:
         return "skipped: Triton is not installed"
     if _free_bytes() < NEEDED:
@@ -53,7 +56,9 @@ if __name__ == "__main__":
         tl.store(out, tl.load(pool + block * stride).to(tl.float32))
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    pool = torch.empty(2 * STRIDE + 64, dtype=torch.float16, device=device)  # on a CPU only the pages that are touched become real
+    pool = torch.empty(
+        2 * STRIDE + 64, dtype=torch.float16, device=device
+    )  # on a CPU only the pages that are touched become real
     pool[2 * STRIDE] = 3.0
     out = torch.zeros(1, device=device)
     read[(1,)](pool, torch.tensor([2], dtype=torch.int32, device=device), out, STRIDE, WIDE=sys.argv[1] == "64")

@@ -1,4 +1,6 @@
-"""The exercise of lesson 4.3 in which a kernel reads what it must not: unused slots, and entries past the end of its block table."""
+"""The exercise of lesson 4.3 in which a kernel reads what it must not: unused slots, and entries past the end of its
+block table.
+"""
 
 import inspect
 import math
@@ -15,10 +17,12 @@ FAR = 10**8  # a block id outside of any pool
 
 
 def _kernel_part(title: str, poison: float, lengths: tuple[int, ...], stale: int | None = None) -> Part:
-    """The learner's kernel must give attention over `length` tokens, whatever `poison` lies in all other slots of the pool.
+    """The learner's kernel must give attention over `length` tokens, whatever `poison` lies in all other slots of the
+    pool.
 
-    `stale` stands in the table past the last block; None: the table ends there. On a GPU -1 stands there instead, for a kernel that
-    reads on: only the interpreter sees the addresses of a kernel, and stops it before a bad one is followed.
+    `stale` stands in the table past the last block; None: the table ends there. On a GPU -1 stands there instead, for a
+    kernel that reads on: only the interpreter sees the addresses of a kernel, and stops it before a bad one is
+    followed.
     """
 
     def test(kernel):
@@ -27,22 +31,33 @@ def _kernel_part(title: str, poison: float, lengths: tuple[int, ...], stale: int
         for length in lengths:
             expected, got = _attend(kernel, length, poison, stale)
             if not bool(got.isfinite().all()):
-                raise Wrong("NaN or infinity of an unused slot reaches the output: a weight of 0 does not help, since 0 · NaN is NaN")
+                raise Wrong(
+                    "NaN or infinity of an unused slot reaches the output: a weight of 0 does not help, since 0 · "
+                    "NaN is NaN"
+                )
             try:
                 same(expected, got, 1e-4)
             except Wrong:
-                raise Wrong("the output is finite, but not that of attention over exactly the first `length` tokens") from None
+                raise Wrong(
+                    "the output is finite, but not that of attention over exactly the first `length` tokens"
+                ) from None
 
     return Part(title, test)
 
 
 def _attend(kernel, length: int, poison: float, stale: int | None):
-    """Launch the kernel on one sequence whose blocks are shuffled among poisoned ones; the right answer, and the kernel's."""
+    """Launch the kernel on one sequence whose blocks are shuffled among poisoned ones; the right answer, and the
+    kernel's.
+    """
     import torch
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
     draw = torch.Generator().manual_seed(length)
-    num_blocks, width, needed = 20, 12, -(-length // BLOCK)  # blocks of the pool; entries of the widest table; of the sequence
+    num_blocks, width, needed = (
+        20,
+        12,
+        -(-length // BLOCK),
+    )  # blocks of the pool; entries of the widest table; of the sequence
     table = torch.randperm(num_blocks - 2, generator=draw)[:width].int() + 2  # blocks 0 and 1 belong to someone else
     slots = (table[:, None] * BLOCK + torch.arange(BLOCK)).flatten()[:length]
     table[needed:] = -1 if device == "cuda" or stale is None else stale
@@ -76,7 +91,7 @@ def _attend(kernel, length: int, poison: float, stale: int | None):
 
 @contextmanager
 def _guarded(*tensors):
-    """Let the interpreter's loads read bytes of `tensors` only; any other address raises Wrong before it is followed."""
+    """Let the interpreter's loads read bytes of `tensors` only; any other raises Wrong before it is followed."""
     from triton.runtime import interpreter
 
     read = interpreter._interpreter.load
@@ -86,7 +101,10 @@ def _guarded(*tensors):
         followed = pointers[mask.astype(bool)]
         if not all(any(start <= at < end for start, end in rooms) for at in followed.tolist()):
             if dtype == np.int32:
-                raise Wrong("it reads past the block table, which is just as wide as the sequence needs: which load of yours has no mask?")
+                raise Wrong(
+                    "it reads past the block table, which is just as wide as the sequence needs: which load of yours "
+                    "has no mask?"
+                )
             raise Wrong("it reads outside of the pool: which load follows a table entry past the last block?")
         return read(pointers, mask, other, dtype)
 

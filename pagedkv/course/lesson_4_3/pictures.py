@@ -1,4 +1,6 @@
-"""The pictures of lesson 4.3: sectors that a load touches, heads packed into a product, splits; and the charts of the recorded run."""
+"""The pictures of lesson 4.3: sectors that a load touches, heads packed into a product, splits; and the charts of the
+recorded run.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -20,7 +22,9 @@ def sectors_of(addresses: Sequence[int], width: int) -> set[int]:
 
 
 def touched_sectors(loads: Mapping[str, tuple[Sequence[int], int]]) -> tuple[Canvas, str]:
-    """For each load, (the addresses of its threads, bytes per thread): the sectors it fetches, filled as far as wanted; and words."""
+    """For each load, (the addresses of its threads, bytes per thread): the sectors it fetches, filled as far as wanted;
+    and words.
+    """
     said = []
     canvas = Canvas(style.WIDTH, 16 + 92 * len(loads))
     cell = (style.WIDTH - 40) / SHOWN
@@ -30,7 +34,10 @@ def touched_sectors(loads: Mapping[str, tuple[Sequence[int], int]]) -> tuple[Can
         wanted = len({byte for address in addresses for byte in range(address, address + width)})
         fetched = SECTOR * len(sectors)
         canvas.text(20, y, name, bold=True)
-        words = f"{wanted} bytes wanted, {len(sectors)} sectors = {fetched} bytes fetched: {100 * wanted / fetched:.0f} % of use"
+        words = (
+            f"{wanted} bytes wanted, {len(sectors)} sectors = {fetched} bytes fetched: {100 * wanted / fetched:.0f} "
+            "% of use"
+        )
         canvas.text(style.WIDTH - 20, y, words, anchor="end")
         said.append(f"{name}: {words}")
         for place, sector in enumerate(sectors[:SHOWN]):
@@ -40,7 +47,10 @@ def touched_sectors(loads: Mapping[str, tuple[Sequence[int], int]]) -> tuple[Can
                 canvas.rect(x + cell * low / SECTOR, y + 20, cell * (high - low) / SECTOR, 34, style.TOKEN, stroke=None)
             if place and sector != sectors[place - 1] + 1:  # a gap in memory
                 canvas.line(x, y + 14, x, y + 60, stroke=style.HIGHLIGHT, line=3)
-    return canvas, f"The sectors of {SECTOR} bytes that one load of a warp touches, filled where wanted. {'; '.join(said)}."
+    return (
+        canvas,
+        f"The sectors of {SECTOR} bytes that one load of a warp touches, filled where wanted. {'; '.join(said)}.",
+    )
 
 
 def _runs(addresses: Sequence[int], width: int, sector: int) -> list[tuple[int, int]]:
@@ -56,7 +66,9 @@ def _runs(addresses: Sequence[int], width: int, sector: int) -> list[tuple[int, 
 
 
 def packed_heads(group: int, tile: int, head_dim: int, dtype_bytes: int = 2) -> tuple[Canvas, str]:
-    """`group` query heads over one tile of `tile` tokens of their KV head, one by one and packed into one product; and words."""
+    """`group` query heads over one tile of `tile` tokens of their KV head, one by one and packed into one product; and
+    words.
+    """
     canvas = Canvas(style.WIDTH, 92 + 40 * group)
     kib = tile * head_dim * dtype_bytes * 2 / 1024
     middle = style.WIDTH / 2
@@ -76,8 +88,8 @@ def packed_heads(group: int, tile: int, head_dim: int, dtype_bytes: int = 2) -> 
     canvas.text(20, bottom + 16, one_by_one)
     canvas.text(middle + 20, bottom + 16, packed)
     alt = (
-        f"Left, a program for each of {group} query heads, each with a K and V tile of its own: {one_by_one}. Right, the query heads "
-        f"beside one tile that they share: {packed}."
+        f"Left, a program for each of {group} query heads, each with a K and V tile of its own: {one_by_one}. Right, "
+        f"the query heads beside one tile that they share: {packed}."
     )
     return canvas, alt
 
@@ -86,12 +98,19 @@ ROWS_SHOWN = 8  # sequences
 
 
 def cut(lengths: Sequence[int], split_tokens: int) -> list[list[int]]:
-    """The tokens in each split of each sequence. A sequence without tokens has one split, whose program writes zeros."""
-    return [[min(split_tokens, length - start) for start in range(0, max(length, 1), split_tokens)] for length in lengths]
+    """The tokens in each split of each sequence. One without tokens has one split, whose program writes zeros."""
+    return [
+        [min(split_tokens, length - start) for start in range(0, max(length, 1), split_tokens)] for length in lengths
+    ]
 
 
-def splits_of_sequences(lengths: Sequence[int], split_tokens: int, kv_heads: int, multiprocessors: int) -> tuple[Canvas, str]:
-    """A row for each of the first sequences, cut into splits; hatched ones are partial results, to be merged. And words."""
+def splits_of_sequences(
+    lengths: Sequence[int], split_tokens: int, kv_heads: int, multiprocessors: int
+) -> tuple[Canvas, str]:
+    """A row for each of the first sequences, cut into splits; hatched ones are partial results, to be merged.
+
+    And words.
+    """
     sequences = cut(lengths, split_tokens)
     shown = sequences[:ROWS_SHOWN]
     canvas = Canvas(style.WIDTH, 118 + 40 * len(shown))
@@ -103,29 +122,38 @@ def splits_of_sequences(lengths: Sequence[int], split_tokens: int, kv_heads: int
         canvas.text(20, y + 14, f"{row}: {lengths[row]:,} tokens")
         x = float(left)
         for count in tokens:
-            canvas.rect(x, y, max(scale * count, 2), 28, style.request_colour(row), hatch="/" if len(tokens) > 1 else None)
+            canvas.rect(
+                x, y, max(scale * count, 2), 28, style.request_colour(row), hatch="/" if len(tokens) > 1 else None
+            )
             x += scale * count
     y = 42 + 40 * len(shown)
     if len(sequences) > len(shown):
         canvas.text(20, y + 10, f"… and {len(sequences) - len(shown)} more sequences", fill=style.MUTED)
     partial = [tokens for tokens in sequences if len(tokens) > 1]
     of = "one sequence" if len(partial) == 1 else f"{len(partial)} sequences"
-    merged = f"{sum(map(len, partial)):,} partial results of {of} are merged (hatched)" if partial else "Nothing is left to merge"
+    merged = (
+        f"{sum(map(len, partial)):,} partial results of {of} are merged (hatched)"
+        if partial
+        else "Nothing is left to merge"
+    )
     idle = multiprocessors - programs
     work = f"{idle} of them idle" if idle > 0 else f"{programs / multiprocessors:.1f} for each"
     canvas.text(20, y + 36, f"{programs:,} programs for {multiprocessors} multiprocessors: {work}.")
     canvas.text(20, y + 60, f"{merged}, for each of {kv_heads} KV heads.")
     batch = "One sequence" if len(lengths) == 1 else f"{len(lengths)} sequences"
     alt = (
-        f"{batch} of up to {max(lengths):,} tokens, drawn as bars and cut into splits of {split_tokens:,} tokens. With {kv_heads} KV heads "
-        f"that is {programs:,} programs for {multiprocessors} multiprocessors: {work}. {merged}."
+        f"{batch} of up to {max(lengths):,} tokens, drawn as bars and cut into splits of {split_tokens:,} tokens. "
+        f"With {kv_heads} KV heads that is {programs:,} programs for {multiprocessors} multiprocessors: {work}. "
+        f"{merged}."
     )
     return canvas, alt
 
 
 def speed_and_waste():
     """Speed against waste. A request that runs has every length from its prompt to its end."""
-    lengths = np.concatenate([np.arange(r.prompt_tokens, r.total_tokens) for r in sample_requests("paper-sharegpt", 2000, seed=0)])
+    lengths = np.concatenate(
+        [np.arange(r.prompt_tokens, r.total_tokens) for r in sample_requests("paper-sharegpt", 2000, seed=0)]
+    )
     waste = {size: 1 - lengths.sum() / (ceil_div(lengths, size) * size).sum() for size in (1, 16, 32, 64, 128)}
     return measurements.block_sizes(recorded(), waste)
 

@@ -1,4 +1,4 @@
-"""The pictures of lesson 5.1: a request and its forks on their way into slots, and one query passing over its blocks."""
+"""The pictures of lesson 5.1: a request and its forks on their way into slots, one query passing over its blocks."""
 
 from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
@@ -18,10 +18,12 @@ OTHERS = style.mix(style.GRID, share=0.4)
 def journey(
     title: str, pool: BlockPool, sequences: Mapping[str, tuple[Sequence[str], BlockTable]], new: Collection[int] = ()
 ) -> tuple[Canvas, str]:
-    """The words of each sequence in logical blocks, the block table beside them, and the pool with every word in its slot.
+    """The words of each sequence in logical blocks, the block table beside them, and the pool with every word in its
+    slot.
 
     `sequences` maps a name to (its words, its table); words of up to five letters fit. `new` are the slots to outline.
-    A block with two owners says so; blocks of requests that are not shown are hatched. Returns the picture and its words.
+    A block with two owners says so; blocks of requests that are not shown are hatched. Returns the picture and its
+    words.
     """
     size = pool.block_size
     rows = sum(len(table.blocks) + 1 for _, table in sequences.values())
@@ -36,15 +38,28 @@ def journey(
         canvas.text(LOGICAL_X, y - 13, name)
         for logical, block in enumerate(table.blocks):
             first = logical * size
-            cells = dict(zip(range(block * size, block * size + size), words[first : min(first + size, table.num_tokens)], strict=False))
+            cells = dict(
+                zip(
+                    range(block * size, block * size + size),
+                    words[first : min(first + size, table.num_tokens)],
+                    strict=False,
+                )
+            )
             colour_of.setdefault(block, style.request_colour(index))
             words_in.setdefault(block, {}).update(cells)
             _block(canvas, LOGICAL_X, y, logical, style.request_colour(index), block * size, size, cells, new)
-            canvas.line(LOGICAL_X + size * CELL + 4, y + HEIGHT / 2, TABLE_X - 4, y + HEIGHT / 2, stroke=style.MUTED, arrow=True)
+            canvas.line(
+                LOGICAL_X + size * CELL + 4, y + HEIGHT / 2, TABLE_X - 4, y + HEIGHT / 2, stroke=style.MUTED, arrow=True
+            )
             canvas.rect(TABLE_X, y, 46, HEIGHT, style.BACKGROUND, label=block, bold=True)
             target = TOP + block * STEP + HEIGHT / 2
-            stroke, dash = style.mix(style.request_colour(index), style.INK), index % 2 == 1     # told apart where they cross
-            canvas.curve(TABLE_X + 48, y + HEIGHT / 2, POOL_X - 28, target, bend="horizontal", stroke=stroke, dash=dash, line=2)
+            stroke, dash = (
+                style.mix(style.request_colour(index), style.INK),
+                index % 2 == 1,
+            )  # told apart where they cross
+            canvas.curve(
+                TABLE_X + 48, y + HEIGHT / 2, POOL_X - 28, target, bend="horizontal", stroke=stroke, dash=dash, line=2
+            )
             y += STEP
         y += STEP
     for block in range(pool.num_blocks):
@@ -60,12 +75,16 @@ def journey(
         canvas.text(POOL_X + size * CELL + 8, y + HEIGHT / 2, note, fill=style.MUTED)
     canvas.text(POOL_X + size * CELL + 8, 52, "slots", bold=True)
     outlined = ", ".join(map(str, sorted(new)))
-    return canvas, f"{title}. {_in_words(pool, sequences, words_in)}{f' Outlined slots: {outlined}.' if outlined else ''}"
+    return (
+        canvas,
+        f"{title}. {_in_words(pool, sequences, words_in)}{f' Outlined slots: {outlined}.' if outlined else ''}",
+    )
 
 
 def _in_words(pool, sequences, shown) -> str:
     tables = [
-        f"{name}: {table.num_tokens} words, in blocks {', '.join(map(str, table.blocks))}." for name, (_, table) in sequences.items()
+        f"{name}: {table.num_tokens} words, in blocks {', '.join(map(str, table.blocks))}."
+        for name, (_, table) in sequences.items()
     ]
     shared = [str(block) for block in sorted(shown) if pool.ref_count(block) > 1]
     tables += [f"With two owners: {', '.join(shared)}."] if shared else []
@@ -78,7 +97,9 @@ def _block(canvas: Canvas, x, y, number, fill, first_slot, size, cells, new) -> 
     canvas.text(x - 7, y + HEIGHT / 2, number, anchor="end")
     for offset in range(size):
         word = cells.get(first_slot + offset)
-        canvas.rect(x + offset * CELL, y, CELL, HEIGHT, style.FREE if word is None else fill, label=word, stroke=style.MUTED)
+        canvas.rect(
+            x + offset * CELL, y, CELL, HEIGHT, style.FREE if word is None else fill, label=word, stroke=style.MUTED
+        )
     canvas.rect(x, y, size * CELL, HEIGHT, None, line=2)
     for offset in range(size):
         if first_slot + offset in new:
@@ -86,7 +107,9 @@ def _block(canvas: Canvas, x, y, number, fill, first_slot, size, cells, new) -> 
 
 
 class Step(NamedTuple):
-    """The running numbers after one block; `scores` are those of its valid slots, `o` the length of the unnormalised output."""
+    """The running numbers after one block; `scores` are those of its valid slots, `o` the length of the unnormalised
+    output.
+    """
 
     block: int
     scores: Sequence[float]
@@ -96,7 +119,8 @@ class Step(NamedTuple):
 
 
 def block_by_block(title: str, steps: Sequence[Step], block_size: int) -> tuple[Canvas, str]:
-    """One column for each block, and |O| / l at the end. Over each arrow: the factor by which l and O shrink when m rises.
+    """One column for each block, and |O| / l at the end. Over each arrow: the factor by which l and O shrink when m
+    rises.
 
     Returns the picture and its words.
     """
@@ -110,7 +134,13 @@ def block_by_block(title: str, steps: Sequence[Step], block_size: int) -> tuple[
         canvas.text(x, 52, f"logical {logical} → block {step.block}", bold=True)
         for slot in range(block_size):
             valid = slot < len(step.scores)
-            fill = style.FREE if not valid else style.REQUESTS[1] if step.scores[slot] == highest == step.m else style.REQUESTS[0]
+            fill = (
+                style.FREE
+                if not valid
+                else style.REQUESTS[1]
+                if step.scores[slot] == highest == step.m
+                else style.REQUESTS[0]
+            )
             label = f"{step.scores[slot]:.1f}" if valid else "–"
             canvas.rect(x + slot * cell, 68, cell, 30, fill, label=label, stroke=style.MUTED)
         for row, (name, value) in enumerate((("m", step.m), ("l", step.l), ("|O|", step.o))):
@@ -124,6 +154,12 @@ def block_by_block(title: str, steps: Sequence[Step], block_size: int) -> tuple[
     canvas.text(x, 137, "output:", bold=True)
     length = steps[-1].o / steps[-1].l
     canvas.text(x, 163, f"|O| / l = {length:.2f}")
-    columns = " ".join(f"After block {step.block} m is {step.m:.2f}, l {step.l:.2f} and the length of O {step.o:.2f}." for step in steps)
+    columns = " ".join(
+        f"After block {step.block} m is {step.m:.2f}, l {step.l:.2f} and the length of O {step.o:.2f}."
+        for step in steps
+    )
     factors = ", ".join(f"{exp(old.m - new.m):.2f}" for old, new in pairwise(steps))
-    return canvas, f"{title}. {columns} Between them l and O are multiplied by {factors}; the output's length is {length:.2f}."
+    return (
+        canvas,
+        f"{title}. {columns} Between them l and O are multiplied by {factors}; the output's length is {length:.2f}.",
+    )

@@ -1,4 +1,6 @@
-"""The chapter's three questions as exercises, in the order of the notebook; the first of them, from tokens to slots, is here."""
+"""The chapter's three questions as exercises, in the order of the notebook; the first of them, from tokens to slots, is
+here.
+"""
 
 from pagedkv.course.judge.exercise import Exercise, calls
 from pagedkv.course.lesson_5_2.merging import BREAK, DERIVATION, MERGE, PROPERTY
@@ -33,9 +35,12 @@ def _draw_tables(rng):
 
 DATA_FLOW = Exercise("5.2-data-flow", "from tokens to slots", (
     calls("logical blocks", logical_blocks, _draw_tokens, of=0, mistakes=(
-        (lambda t, b: [t[i * b : i * b + b] for i in range(len(t) // b)], "the tokens of a last block that is not full are missing"),
-        (lambda t, b: [t[i * b : i * b + b] for i in range(len(t) // b + 1)], "there is an empty block where the last one is full"),
-        (lambda t, b: [(t[i : i + b] + [None] * b)[:b] for i in range(0, len(t), b)], "slots without a token are no tokens: do not pad"),
+        (lambda t, b: [t[i * b : i * b + b] for i in range(len(t) // b)],
+         "the tokens of a last block that is not full are missing"),
+        (lambda t, b: [t[i * b : i * b + b] for i in range(len(t) // b + 1)],
+         "there is an empty block where the last one is full"),
+        (lambda t, b: [(t[i : i + b] + [None] * b)[:b] for i in range(0, len(t), b)],
+         "slots without a token are no tokens: do not pad"),
         (lambda t, b: [[i // b for i in range(len(t))]], "a list of blocks is expected, each a list of its tokens"),
     )),
     calls("block table", block_table, _draw_free, of=1, mistakes=(
@@ -44,16 +49,19 @@ DATA_FLOW = Exercise("5.2-data-flow", "from tokens to slots", (
         (lambda n, b, f: f[:n], "one entry for each token; there is one for each logical block"),
         (lambda n, b, f: list(range(-(-n // b))), "these are the logical blocks; which physical ones do they get?"),
         (lambda n, b, f: f[::-1][: -(-n // b)], "the blocks are taken from the front of free_blocks, in that order"),
-        (lambda n, b, f: sorted(f)[: -(-n // b)], "any free block will do, so take them in the order of free_blocks, unsorted"),
+        (lambda n, b, f: sorted(f)[: -(-n // b)],
+         "any free block will do, so take them in the order of free_blocks, unsorted"),
     )),
     calls("slots", slots, _draw_tables, of=2, points=2, mistakes=(
         (lambda t, n, b: list(range(n)), "these are positions; where does the table come in?"),
-        (lambda t, n, b: [t[p // b] for p in range(n)], "these are the physical blocks; the slot says which place in the block"),
+        (lambda t, n, b: [t[p // b] for p in range(n)],
+         "these are the physical blocks; the slot says which place in the block"),
         (lambda t, n, b: [t[p // b] + p % b for p in range(n)], "block k begins at slot k × block size, not at slot k"),
-        (lambda t, n, b: [x * b + i for x in t for i in range(b)], "slots of the last block that hold no token are not asked for"),
+        (lambda t, n, b: [x * b + i for x in t for i in range(b)],
+         "slots of the last block that hold no token are not asked for"),
         (lambda t, n, b: [t[p // b] * b + p for p in range(n)], "add the offset in the block, not the position"),
     )),
-))
+))  # fmt: skip
 
 
 EXERCISES = (DATA_FLOW, ROLES_BY_WORD, ROLES_BY_CODE, ORDER, DAMAGE, HARM, FIND, DERIVATION, MERGE, PROPERTY, BREAK)

@@ -1,5 +1,5 @@
-"""The third question of lesson 5.2: the merge of two softmax states, derived and written; a test that finds wrong merges, and inputs that
-break wrong versions.
+"""The third question of lesson 5.2: the merge of two softmax states, derived and written; a test that finds wrong
+merges, and inputs that break wrong versions.
 """
 
 import math
@@ -42,19 +42,21 @@ DERIVATION = Exercise("5.2-derivation", "the merge, derived", (
         (lambda m, b: b, "an earlier block may hold the larger score"),
     )),
     calls("the factor", lambda m, m_new: math.exp(m - m_new), _draw_factors, of=1, mistakes=(
-        (lambda m, new: math.exp(new - m) if m > -INF else INF, "it has to shrink what was summed: turn the difference"),
+        (lambda m, new: math.exp(new - m) if m > -INF else INF,
+         "it has to shrink what was summed: turn the difference"),
         (lambda m, new: m / new if m > -INF else -INF, "e^(s - m) · factor = e^(s - m_new); solve for the factor"),
     )),
     calls("the merged sum", _merged_sum, _draw_sums, of=2, points=2, mistakes=(
         (lambda old, m, new, b: old + new, "the two sums have different bases"),
-        (lambda old, m, new, b: old * math.exp(m - max(m, b)) + new, "the block's own sum has to come to the new base as well"),
+        (lambda old, m, new, b: old * math.exp(m - max(m, b)) + new,
+         "the block's own sum has to come to the new base as well"),
         (lambda old, m, new, b: old + new * math.exp(b - max(m, b)), "the old sum has to come to the new base as well"),
     )),
     calls("the output", lambda total, o: o / total, _draw_outputs, of=3, mistakes=(
         (lambda total, o: o, "o is not normalised yet"),
         (lambda total, o: total / o, "weighted values over weights, not the other way round"),
     )),
-))
+))  # fmt: skip
 
 
 def state(scores, values):
@@ -77,7 +79,9 @@ def merge_with(l_factors=(True, True), o_factors=(True, True)):
     def wrong(a, b):
         m = max(a[0], b[0])
         fa, fb = (math.exp(part[0] - m) if part[0] > -INF else 0.0 for part in (a, b))
-        scale = [[f if used else 1.0 for f, used in zip((fa, fb), flags, strict=True)] for flags in (l_factors, o_factors)]
+        scale = [
+            [f if used else 1.0 for f, used in zip((fa, fb), flags, strict=True)] for flags in (l_factors, o_factors)
+        ]
         return m, a[1] * scale[0][0] + b[1] * scale[0][1], a[2] * scale[1][0] + b[2] * scale[1][1]
 
     return wrong
@@ -95,17 +99,21 @@ def merge_and_normalise(a, b):
 NORMALISED = merge_and_normalise, "o stays unnormalised in a merge; divide by l once, at the very end"
 MERGE_MISTAKES = (
     NORMALISED,
-    (merge_with((False, False), (False, False)), "nothing comes to the new base: multiply each part's l and o by e^(its m - m_new)"),
+    (merge_with((False, False), (False, False)),
+     "nothing comes to the new base: multiply each part's l and o by e^(its m - m_new)"),
     (merge_with(o_factors=(False, False)), "l comes to the new base, o does not; they share one base"),
     (merge_with(l_factors=(False, False)), "o comes to the new base, l does not; they share one base"),
     (merge_with((True, False), (True, False)), "only the first part comes to the new base"),
     (merge_with((False, True), (False, True)), "only the second part comes to the new base"),
-)
+)  # fmt: skip
 
 
 def _drawn_state(rng, low=-5.0, high=5.0):
     n, scale = rng.randrange(1, 6), rng.uniform(1, 3)
-    return state([rng.uniform(low, high) for _ in range(n)], np.array([[rng.gauss(0, scale) for _ in range(3)] for _ in range(n)]))
+    return state(
+        [rng.uniform(low, high) for _ in range(n)],
+        np.array([[rng.gauss(0, scale) for _ in range(3)] for _ in range(n)]),
+    )
 
 
 def _draw_states(rng, low=-5.0, high=5.0):
@@ -122,11 +130,15 @@ NOTHING = state([], np.zeros((0, 3)))
 
 MERGE = Exercise("5.2-merge", "the merge, in code", (
     calls("two blocks", merge, _draw_states, mistakes=MERGE_MISTAKES, points=2),
-    calls("nothing seen yet", merge, lambda rng: [(NOTHING, _drawn_state(rng)), (_drawn_state(rng), NOTHING), (NOTHING, NOTHING)],
-          mistakes=(NORMALISED, (lambda a, b: merge(a, b) if a[0] > -INF else a, "the first block has to arrive in an empty state"))),
-    calls("scores of ±60000", merge, lambda rng: _draw_states(rng, 59990, 60000) + _draw_states(rng, -60000, -59990) + _draw_extremes(rng),
+    calls("nothing seen yet", merge,
+          lambda rng: [(NOTHING, _drawn_state(rng)), (_drawn_state(rng), NOTHING), (NOTHING, NOTHING)], mistakes=(
+        NORMALISED,
+        (lambda a, b: merge(a, b) if a[0] > -INF else a, "the first block has to arrive in an empty state"),
+    )),
+    calls("scores of ±60000", merge, lambda rng: [
+        *_draw_states(rng, 59990, 60000), *_draw_states(rng, -60000, -59990), *_draw_extremes(rng)],
           mistakes=MERGE_MISTAKES),
-))
+))  # fmt: skip
 
 
 def _merge_by_lse(a, b):
@@ -148,17 +160,22 @@ def _tells(title, *wrong_merges):
             if not isinstance(verdict, (bool, np.bool_)):
                 raise Wrong(f"True or False is expected, not {kind(verdict)}")
             if bool(verdict) != right:
-                raise Wrong("a right merge is called wrong; is there a tolerance?" if right else "a wrong merge passes; try other inputs")
+                raise Wrong(
+                    "a right merge is called wrong; is there a tolerance?"
+                    if right
+                    else "a wrong merge passes; try other inputs"
+                )
 
     return Part(title, test)
 
 
 PROPERTY = Exercise("5.2-property", "a test that finds wrong merges", (
     _tells("nothing rescaled", merge_with((False, False), (False, False))),
-    _tells("one base rescaled and not the other", merge_with((True, False), (True, False)), merge_with((False, True), (False, True))),
+    _tells("one base rescaled and not the other",
+           merge_with((True, False), (True, False)), merge_with((False, True), (False, True))),
     _tells("l and o at different bases", merge_with(o_factors=(False, False)), merge_with(l_factors=(False, False))),
     _tells("normalised outputs averaged", merge_outputs),
-))
+))  # fmt: skip
 
 
 def _breaks(number, version, hint):
@@ -166,7 +183,11 @@ def _breaks(number, version, hint):
         if not isinstance(blocks, (list, tuple)) or not blocks:
             raise Wrong("a list of blocks is expected, each (scores, values)")
         for block in blocks:
-            if not isinstance(block, (list, tuple)) or len(block) != 2 or not all(isinstance(part, (list, tuple)) for part in block):
+            if (
+                not isinstance(block, (list, tuple))
+                or len(block) != 2
+                or not all(isinstance(part, (list, tuple)) for part in block)
+            ):
                 raise Wrong("each block must be a pair of lists: (scores, values)")
             if len(block[0]) != len(block[1]) or not block[0]:
                 raise Wrong("each block needs as many values as scores, at least one")
@@ -179,7 +200,9 @@ def _breaks(number, version, hint):
         if number < 2 and any(max(scores) == -INF for scores, _ in blocks):
             raise Wrong("give each block a visible key; masks are what the third version gets wrong")
         try:
-            if not abs(version(blocks) - in_one_piece(blocks)) > 1e-3 * max(abs(v) for _, values in blocks for v in values):
+            if not abs(version(blocks) - in_one_piece(blocks)) > 1e-3 * max(
+                abs(v) for _, values in blocks for v in values
+            ):
                 raise Wrong(hint)
         except (ArithmeticError, ValueError):
             raise Wrong("these numbers are so extreme that it fails for another reason; use smaller ones") from None
@@ -189,8 +212,10 @@ def _breaks(number, version, hint):
 
 BREAK = Exercise("5.2-break", "inputs that break three wrong versions", tuple(
     _breaks(number, version, hint) for number, (version, hint) in enumerate(zip(VERSIONS, (
-        "the first version still gives the right output; which block's sums are never multiplied by a factor, and when is it not 1?",
-        "the second version still gives the right output; give the blocks different shares of the total weight, and different values",
+        "the first version still gives the right output; which block's sums are never multiplied by a factor, and "
+        "when is it not 1?",
+        "the second version still gives the right output; give the blocks different shares of the total weight, and "
+        "different values",
         "the third version still gives the right output; how low must the visible scores be for -10000 to matter?",
     ), strict=True))
-))
+))  # fmt: skip

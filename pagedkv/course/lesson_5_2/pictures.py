@@ -1,5 +1,6 @@
-"""The whole way of a sequence into memory, drawn from what a learner's functions return, right or wrong: tokens → logical blocks → block
-table → slots of the pool. What they return decides where every token is drawn, so a slip shows as a token in the wrong place.
+"""The whole way of a sequence into memory, drawn from what a learner's functions return, right or wrong: tokens →
+logical blocks → block table → slots of the pool. What they return decides where every token is drawn, so a slip shows
+as a token in the wrong place.
 """
 
 from pagedkv.course.draw import style
@@ -11,7 +12,10 @@ ROWS = {"tokens": 44, "logical blocks": 94, "block table": 156, "pool": 236}
 
 
 def data_flow(tokens, blocks, table, slots, block_size: int, num_blocks: int) -> tuple[Canvas, str]:
-    """The picture and its words. `blocks`, `table` and `slots` are whatever was returned; what cannot be drawn is said instead."""
+    """The picture and its words.
+
+    `blocks`, `table` and `slots` are whatever was returned; what cannot be drawn is said instead.
+    """
     canvas = Canvas(style.WIDTH, 312)
     canvas.text(MARGIN, 20, "From tokens to slots, as your functions say", size=style.TITLE, bold=True)
     for name, y in ROWS.items():
@@ -45,10 +49,15 @@ def data_flow(tokens, blocks, table, slots, block_size: int, num_blocks: int) ->
         canvas.rect(x, ROWS["pool"], CELL * block_size, HEIGHT, None, line=2)
         middle, first = x + CELL * block_size / 2, block * block_size
         canvas.text(middle, ROWS["pool"] + HEIGHT + 14, f"block {block}", anchor="middle")
-        canvas.text(middle, ROWS["pool"] + HEIGHT + 32, f"{first}–{first + block_size - 1}", anchor="middle", fill=style.MUTED)
+        canvas.text(
+            middle, ROWS["pool"] + HEIGHT + 32, f"{first}–{first + block_size - 1}", anchor="middle", fill=style.MUTED
+        )
     returned = (("logical blocks", blocks), ("block table", table), ("slots", slots))
     said = "; ".join(f"{name}: {NOTHING if value is None else value}" for name, value in returned)
-    alt = f"The way of {len(tokens)} tokens into a pool of {num_blocks} blocks of {block_size}, as the learner's functions say. {said}."
+    alt = (
+        f"The way of {len(tokens)} tokens into a pool of {num_blocks} blocks of {block_size}, as the learner's "
+        f"functions say. {said}."
+    )
     return canvas, alt
 
 

@@ -31,7 +31,11 @@ def _role(role):
                 raise Wrong(f"each value must be one of {', '.join(map(repr, ROLES))}")
         given = {letter for letter, value in answer.items() if value.strip().casefold() == role}
         if given != ROLES[role]:
-            raise Wrong("a statement is given to it that belongs elsewhere" if given - ROLES[role] else "one of its statements is missing")
+            raise Wrong(
+                "a statement is given to it that belongs elsewhere"
+                if given - ROLES[role]
+                else "one of its statements is missing"
+            )
 
     return Part(f"what is said of the {role}", test)
 
@@ -82,19 +86,21 @@ ROLES_BY_CODE = Exercise("5.2-owner", "from a slot back to its token", (
     calls("the owner of every slot of a pool", owner, _draw_owners, points=2, mistakes=(
         (_owner_without(beyond=1), "positions count from 0, so position num_tokens itself is not stored yet"),
         (_owner_without(beyond=math.inf), "a slot of the last block behind num_tokens holds no token yet"),
-        (_owner_without(table=False), "the physical block's number is no position in the sequence; where in the table does it stand?"),
+        (_owner_without(table=False),
+         "the physical block's number is no position in the sequence; where in the table does it stand?"),
         (_slot_for_position, "this is the slot; the position is logical block · block size + offset"),
-        (_owner_without(beyond=math.inf, table=False), "this is the slot; the position is logical block · block size + offset"),
+        (_owner_without(beyond=math.inf, table=False),
+         "this is the slot; the position is logical block · block size + offset"),
         (lambda s, t, b: (owner(s, t, b) or (None,))[0], "the position is asked for too"),
     )),
-))
+))  # fmt: skip
 ORDER = Exercise("5.2-stations", "from token to address", (
     equals("the order", STATIONS, mistakes=(
         (["position", "block table", "logical block and offset", "physical block and slot", "address"],
          "which entry of the table to read has to be known before it is read"),
         (STATIONS[::-1], "this is the way back; begin with the token"),
     )),
-))
+))  # fmt: skip
 
 # One wrong entry
 
@@ -111,10 +117,15 @@ def _draw_damage(rng):
     import torch
 
     for size in (2, 4):
-        values = torch.randn(9, size, 8, generator=torch.Generator().manual_seed(rng.randrange(2**32)), dtype=torch.float64)
+        values = torch.randn(
+            9, size, 8, generator=torch.Generator().manual_seed(rng.randrange(2**32)), dtype=torch.float64
+        )
 
         def attend(tables, values=values):
-            return {name: torch.cat([values[block] for block in table]).mean(0, keepdim=True) for name, table in tables.items()}
+            return {
+                name: torch.cat([values[block] for block in table]).mean(0, keepdim=True)
+                for name, table in tables.items()
+            }
 
         blocks = rng.sample(range(9), 9)
         for logical_block, wrong_block in ((0, blocks[4]), (2, blocks[0]), (1, blocks[7])):
@@ -125,12 +136,14 @@ NO_SIGN = "an output may move up or down: take abs before max"
 
 DAMAGE = Exercise("5.2-damage", "how far outputs move", (
     calls("one wrong entry", damage, _draw_damage, points=2, mistakes=(
-        (lambda *a: damage(*a, size=lambda change: change.abs().mean()), "the largest change is asked for, not the mean"),
+        (lambda *a: damage(*a, size=lambda change: change.abs().mean()),
+         "the largest change is asked for, not the mean"),
         (lambda *a: damage(*a, size=lambda change: change.max()), NO_SIGN),
         (lambda *a: damage(*a, size=lambda change: -change.min()), NO_SIGN),
-        (lambda a, t, n, i, w: {n: damage(a, t, n, i, w)[n]}, "every request is asked for, those that do not change too"),
+        (lambda a, t, n, i, w: {n: damage(a, t, n, i, w)[n]},
+         "every request is asked for, those that do not change too"),
     )),
-))
+))  # fmt: skip
 
 WORDS = ("A", "B", "nobody", "error")
 CONSEQUENCES = {
@@ -142,7 +155,11 @@ CONSEQUENCES = {
 
 
 def _consequence(case, right, of_the_write):
-    of_the_read = "on a CPU every entry is looked at first." if right[0] == "error" else "through whose table does that entry get read?"
+    of_the_read = (
+        "on a CPU every entry is looked at first."
+        if right[0] == "error"
+        else "through whose table does that entry get read?"
+    )
 
     def test(answer):
         words = isinstance(answer, (tuple, list)) and all(isinstance(word, str) for word in answer)
@@ -154,16 +171,20 @@ def _consequence(case, right, of_the_write):
     return Part(case, test, of=case)
 
 
-HARM = Exercise("5.2-consequences", "what a wrong entry does", tuple(_consequence(c, *rest) for c, rest in CONSEQUENCES.items()), {
-    "last entry 4": "last entry 6", "last entry 6": "last entry 4",     # in twos with other answers, so that no one answer earns a point
+HARMS = tuple(_consequence(case, *rest) for case, rest in CONSEQUENCES.items())
+HARM = Exercise("5.2-consequences", "what a wrong entry does", HARMS, {
+    # in twos with other answers, so that no one answer earns a point
+    "last entry 4": "last entry 6", "last entry 6": "last entry 4",
     "first entry 4": "last entry 8", "last entry 8": "first entry 4",
-})
+})  # fmt: skip
 
 
 def suspects(tables, ref_counts):
     held = Counter(block for table in tables.values() for block in table)
     known = range(len(ref_counts))
-    return sorted({block for block in held if block not in known} | {block for block in known if held[block] != ref_counts[block]})
+    return sorted(
+        {block for block in held if block not in known} | {block for block in known if held[block] != ref_counts[block]}
+    )
 
 
 def _suspects_without_counts(tables, ref_counts):
@@ -205,10 +226,11 @@ FIND = Exercise("5.2-suspects", "what an engine can check", (
     calls("tables in order, shared blocks included", suspects,
           lambda rng: [IN_ORDER, *(c for i, c in enumerate(_draw_suspects(rng)) if i % 7 == 0)]),
     calls("a wrong entry", suspects, lambda rng: [*WRONG_ENTRIES, *_draw_suspects(rng)], points=2, mistakes=(
-        (_suspects_without_counts, "a shared block stands in several tables by right; its reference count says in how many"),
+        (_suspects_without_counts,
+         "a shared block stands in several tables by right; its reference count says in how many"),
         (_suspects_without(below_0=True, past_the_end=True), NO_BLOCK),
         (_suspects_without(below_0=True, past_the_end=False), NO_BLOCK),
         (_suspects_without(below_0=False, past_the_end=True), NO_BLOCK),
         (_suspects_in_tables, "the block that lost its entry is a suspect as well: nobody will ever free it"),
     )),
-), {"tables in order, shared blocks included": "a wrong entry"})
+), {"tables in order, shared blocks included": "a wrong entry"})  # fmt: skip

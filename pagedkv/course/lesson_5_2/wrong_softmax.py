@@ -1,6 +1,7 @@
 """Attention of one query over blocks, right and in three wrong versions with one slip each. Lesson 5.2 breaks them.
 
-A block is (scores, values), two lists of numbers of the same length; a masked key has the score -inf. Values are numbers, not vectors:
+A block is (scores, values), two lists of numbers of the same length; a masked key has the score -inf. Values are
+numbers, not vectors:
 every slip shows without the rest.
 """
 
