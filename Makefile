@@ -36,7 +36,7 @@ teach: .venv-teach/ready        ## nbgrader in an environment of its own, whose 
 handout:                        ## handout.zip: the committed course without solutions and the tests that give them away
 	@test -z "$$(git status --porcelain)" || { echo "handout.zip is made of what is committed: commit your changes first"; exit 1; }
 	git archive --format=zip --prefix=pagedkv/ --add-virtual-file="pagedkv/notebooks/solutions/README.md:Your teacher has the solutions." \
-	  -o handout.zip HEAD . ':!notebooks/solutions' ':!tests/test_quiz_*' ':!tests/test_nbgrader.py'
+	  -o handout.zip HEAD . ':!notebooks/solutions' ':!tests/test_lesson_*' ':!tests/test_judge*' ':!tests/test_nbgrader.py'
 
 .venv/ready: requirements.txt pyproject.toml
 	$(PYTHON) -m venv .venv

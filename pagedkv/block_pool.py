@@ -9,6 +9,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Container, Iterable
 
 from pagedkv.arguments import listed, whole_number
+from pagedkv.sizing import BLOCK_SIZE
 
 MAX_BLOCKS = 2**31 - 1  # a packed table holds int32
 
@@ -29,7 +30,7 @@ class BlockPool:
     The pool hands out names and counts references; it holds no K or V. A block id is never a token slot.
     """
 
-    def __init__(self, num_blocks: int, block_size: int = 16):
+    def __init__(self, num_blocks: int, block_size: int = BLOCK_SIZE):
         self.num_blocks = whole_number("num_blocks", num_blocks, 1, MAX_BLOCKS)
         self.block_size = whole_number("block_size", block_size, 1)
         self._refs = [0] * self.num_blocks

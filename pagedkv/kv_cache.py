@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import torch
 
 from pagedkv.arguments import listed, whole_number
-from pagedkv.sizing import KVShape
+from pagedkv.sizing import BLOCK_SIZE, KVShape
 
 
 class PagedKVCache:
@@ -24,7 +24,12 @@ class PagedKVCache:
     """
 
     def __init__(
-        self, shape: KVShape, num_blocks: int, block_size: int = 16, device="cpu", dtype: torch.dtype = torch.float16
+        self,
+        shape: KVShape,
+        num_blocks: int,
+        block_size: int = BLOCK_SIZE,
+        device="cpu",
+        dtype: torch.dtype = torch.float16,
     ):
         if not isinstance(shape, KVShape):
             raise TypeError(f"shape must be a KVShape, not {shape!r}")

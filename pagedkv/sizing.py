@@ -8,6 +8,8 @@ from dataclasses import dataclass, fields
 
 from pagedkv.arguments import whole_number
 
+BLOCK_SIZE = 16  # tokens in a block, where nothing else is said
+
 
 @dataclass(frozen=True)
 class KVShape:

@@ -14,7 +14,7 @@ WINGS = [f"course.{path.name}" for path in sorted(PACKAGE.glob("course/lesson_*"
 FLOORS = {
     "arguments": (),
     "sizing": ("arguments",),
-    "block_pool": ("arguments",),
+    "block_pool": ("arguments", "sizing"),
     "block_table": ("arguments", "sizing", "block_pool"),
     "prefix_cache": ("arguments", "block_pool"),
     "kv_cache": ("arguments", "sizing", "attention"),

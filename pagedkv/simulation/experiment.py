@@ -8,6 +8,7 @@ from pagedkv.simulation.policies import GrowByCopy, MaxLength, Oracle, Paged, Po
 from pagedkv.simulation.simulator import simulate
 from pagedkv.simulation.timeline import Timeline
 from pagedkv.simulation.workload import Request, sample_requests
+from pagedkv.sizing import BLOCK_SIZE
 
 CAPACITY = 15_728  # slots: 12 GiB for OPT-13B
 MAX_SEQ_LEN = 2048
@@ -21,7 +22,7 @@ POLICIES: dict[str, Callable[[int], Policy]] = {  # name -> a policy on so many 
     "oracle, buddy": lambda slots: Oracle(BuddyArena(slots)),
     "grow by copy, first fit": lambda slots: GrowByCopy(Arena(slots)),
     "grow by copy, best fit": lambda slots: GrowByCopy(Arena(slots, fit="best")),
-    "paged": lambda slots: Paged(slots // 16),
+    "paged": lambda slots: Paged(slots // BLOCK_SIZE),
 }
 
 
@@ -49,4 +50,4 @@ def run(workload: str, policy: str) -> Timeline:
 @lru_cache(maxsize=64)
 def paged_run(workload: str, watermark: float) -> Timeline:
     """The paged run of `requests_that_fit(workload)` in which a new request must leave `watermark` of the pool free."""
-    return simulate(requests_that_fit(workload), Paged(CAPACITY // 16, watermark=watermark), CAPACITY)
+    return simulate(requests_that_fit(workload), Paged(CAPACITY // BLOCK_SIZE, watermark=watermark), CAPACITY)

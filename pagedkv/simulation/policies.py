@@ -9,7 +9,7 @@ from pagedkv.arguments import finite_number, whole_number
 from pagedkv.block_pool import MAX_BLOCKS, OutOfBlocks
 from pagedkv.simulation.arena import Arena, BuddyArena
 from pagedkv.simulation.workload import Request
-from pagedkv.sizing import ceil_div
+from pagedkv.sizing import BLOCK_SIZE, ceil_div
 
 
 class Policy:
@@ -186,7 +186,7 @@ class Paged(Policy):
     request must leave `watermark` of the pool free for the growth of the others; growth itself may use every block.
     """
 
-    def __init__(self, num_blocks: int, block_size: int = 16, watermark: float = 0.01):
+    def __init__(self, num_blocks: int, block_size: int = BLOCK_SIZE, watermark: float = 0.01):
         super().__init__()
         self.num_blocks = whole_number("num_blocks", num_blocks, 1, MAX_BLOCKS)
         self.block_size = whole_number("block_size", block_size, 1, MAX_BLOCKS)

@@ -15,7 +15,7 @@ from pagedkv.arguments import whole_number
 from pagedkv.block_pool import BlockPool
 from pagedkv.block_table import BlockTable
 from pagedkv.simulation.workload import Request
-from pagedkv.sizing import ceil_div
+from pagedkv.sizing import BLOCK_SIZE, ceil_div
 
 # Kwon et al., SOSP 2023, section 6.3: % of blocks saved, by number of sequences. For ShareGPT the two ends of a range.
 PUBLISHED = {
@@ -68,7 +68,7 @@ def share_saved(
     requests: Sequence[Request],
     num_sequences: int,
     switch: float = 0.0,
-    block_size: int = 16,
+    block_size: int = BLOCK_SIZE,
     concurrent: int = 8,
     seed: int = 0,
 ) -> float:
