@@ -1,5 +1,6 @@
-"""How many bytes the K and V of one token take: the only thing about a model that memory management needs.
+"""How many: the bytes that K and V of a token take, and the blocks that tokens fill.
 
+The bytes of a token are the only thing about a model that memory management needs.
 Every layer keeps one K and one V vector for each of its KV heads. Query heads do not count: with grouped queries
 several of them read the same KV head.
 """

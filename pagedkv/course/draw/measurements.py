@@ -1,4 +1,4 @@
-"""The portrait of a bench record: charts of what `pagedkv.bench` made: everything in them comes from that record.
+"""The portrait of a bench record: charts, in which everything comes from that record.
 
 Each function returns a matplotlib Figure that pyplot does not know of, and the words for those who cannot see it. Ours
 has one colour everywhere, each peer its own and a marker too.
