@@ -6,6 +6,9 @@ answer gets its sentence. A lesson's test makes its tests from here:
 RIGHT maps the name of an exercise to answers, WRONG to (answer, words of the verdict), where "a|b" is either.
 """
 
+import inspect
+import re
+
 import numpy as np
 import pytest
 
@@ -80,3 +83,10 @@ def exercise_tests(exercises, right: dict, wrong: dict, stubs: dict | None = Non
         assert all(line.endswith((".", "?")) for line in said)
 
     return passes, is_not_attempted, earns_nothing, is_told_why
+
+
+def unheard(module, wrong: dict) -> list[str]:
+    """The sentences for usual mistakes in a file of exercises that no wrong answer is told: a new one needs one."""
+    sentences = re.findall(r'\),\s*"([^"]{15,})",?\s*\)', inspect.getsource(module))
+    heard = [words for pairs in wrong.values() for _, words in pairs]
+    return [sentence for sentence in sentences if not any(words in sentence for words in heard)]

@@ -23,7 +23,7 @@ FLOORS = {
     "simulation": BLOCKS,
     "bench": (*ENGINE, "simulation"),
     "course": (*BELOW_THE_COURSE, "course.draw", "course.judge", "course.lessons", *WINGS),
-    "course.lessons": ("course.judge",),  # the wings are found by their folders
+    "course.lessons": (),  # the wings are found by their folders
     "course.draw": BELOW_THE_COURSE,
     "course.judge": (*BELOW_THE_COURSE, "course.lessons"),
     **dict.fromkeys(WINGS, (*BELOW_THE_COURSE, "course.draw", "course.judge")),

@@ -10,8 +10,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-from pagedkv.course.judge.exercise import Exercise
-
 
 class Wing(NamedTuple):
     """One lesson: its number ("2.1"), and the name of its package."""
@@ -43,7 +41,7 @@ def wings() -> list[Wing]:
     ]
 
 
-def all_exercises() -> dict[str, tuple[Exercise, ...]]:
+def all_exercises() -> dict[str, tuple]:
     """The exercises of every lesson that has some, by lesson ("2.1")."""
     found = {wing.number: wing.find("exercises", "EXERCISES", ()) for wing in wings()}
     return {number: exercises for number, exercises in found.items() if exercises}
@@ -54,8 +52,8 @@ def all_figures() -> dict[str, Callable[[], tuple]]:
     return {name: draw for wing in wings() for name, draw in wing.find("pictures", "FIGURES", {}).items()}
 
 
-def find(name: str) -> Exercise:
-    """The exercise called `name`. Raises ValueError that lists those of its lesson."""
+def find(name: str):
+    """The `Exercise` called `name`. Raises ValueError that lists those of its lesson."""
     lesson = str(name).split("-")[0]
     wing = next((wing for wing in wings() if wing.number == lesson), None)
     exercises = {exercise.name: exercise for exercise in wing.find("exercises", "EXERCISES", ())} if wing else {}
