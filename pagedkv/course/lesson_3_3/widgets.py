@@ -4,8 +4,8 @@ from pagedkv.block_pool import BlockPool
 from pagedkv.course.draw import widget
 from pagedkv.course.lesson_3_3 import pictures
 from pagedkv.simulation.sharing import PUBLISHED, SharedRequest
+from pagedkv.sizing import BLOCK_SIZE
 
-BLOCK_SIZE = 16
 KINDS = {"parallel sampling": 0.0} | {f"beams, {chance:.0%} replaced a step": chance for chance in (0.02, 0.1, 0.5)}
 
 
