@@ -3,14 +3,23 @@ PYTHON ?= python3
 BIN = .venv/bin
 ROOT = $(if $(filter 0,$(shell id -u)),--allow-root)
 
-.PHONY: lab test notebooks pages figures bench browser lint teach handout
+.PHONY: lab test units compare thorough notebooks pages figures bench browser lint teach handout
 
 lab: .venv/ready                ## open JupyterLab on the first lesson; without a browser, the address is printed
 	$(BIN)/jupyter lab $(ROOT) --LabApp.default_url=/lab/tree/notebooks/1_start_here.ipynb
 
-test: .venv/ready               ## unit and property tests, then every notebook compared with what is stored
-	CI=1 $(BIN)/pytest -n 2 --dist loadfile -m "not browser"
+test: .venv/ready               ## lint, the tests, every notebook compared with what is stored: all three, whatever fails
+	@failed=; for part in lint units compare; do $(MAKE) --no-print-directory $$part || failed="$$failed $$part"; done; \
+	echo "make test: $${failed:+FAILED:}$${failed:-lint, units and compare passed}"; test -z "$$failed"
+
+units: .venv/ready              ## unit and property tests
+	CI=1 $(BIN)/pytest -n 2 --dist loadfile -m "not browser and not thorough"
+
+compare: .venv/ready            ## every notebook run and compared with its stored output
 	CI=1 $(BIN)/pytest --nbval --nbval-current-env -n 2 --dist loadfile notebooks
+
+thorough: .venv/ready           ## what nobody need wait for: every cell twice, sections alone, slips in solutions, thoughtless answers
+	CI=1 $(BIN)/pytest -n 2 --dist loadfile -m thorough
 
 notebooks: .venv/ready          ## execute every notebook in place and derive the learner's editions
 	$(BIN)/python -m pagedkv.course.editions

@@ -13,6 +13,8 @@ from pagedkv.course.lessons import all_exercises
 
 torch = pytest.importorskip("torch")
 
+pytestmark = pytest.mark.thorough
+
 every_exercise = pytest.mark.parametrize(
     "exercise",
     [exercise for exercises in all_exercises().values() for exercise in exercises],

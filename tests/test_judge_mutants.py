@@ -13,6 +13,7 @@ from pagedkv.course.judge import calling
 from pagedkv.course.lessons import wings
 
 pytest.importorskip("torch")
+pytestmark = pytest.mark.thorough
 SOURCES = sorted((editions.FOLDER / "solutions").glob("*.ipynb"))
 
 

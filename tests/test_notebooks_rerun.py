@@ -9,6 +9,7 @@ from notebook_rules import code_cells, text_of
 
 from pagedkv.course import editions
 
+pytestmark = pytest.mark.thorough
 SOLUTIONS = {path.stem: path for path in (editions.FOLDER / "solutions").glob("*.ipynb")}
 LESSONS = sorted({path.stem: path for path in editions.FOLDER.glob("*.ipynb")} | SOLUTIONS)
 

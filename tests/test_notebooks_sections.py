@@ -13,6 +13,7 @@ from cells import run_cell
 from pagedkv.course import editions
 
 pytest.importorskip("torch")
+pytestmark = pytest.mark.thorough
 SOLUTIONS = {path.stem: path for path in (editions.FOLDER / "solutions").glob("*.ipynb")}
 LESSONS = {path.stem: path for path in editions.FOLDER.glob("*.ipynb")} | SOLUTIONS
 
