@@ -1,8 +1,10 @@
 """Lesson 1: its report and self-test, here and where Triton, PyTorch or correct arithmetic is missing; its map."""
 
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from picture_rules import texts
@@ -49,12 +51,26 @@ def test_the_self_test_runs_the_tiny_kernel(capsys):
     assert "Triton's interpreter: the tiny kernel gives the right answer" in capsys.readouterr().out
 
 
-def test_a_wrong_answer_is_said(capsys, monkeypatch):
-    monkeypatch.setattr(sys, "executable", "/bin/false")
-    monkeypatch.setattr(environment, "_version", lambda package: "9.9")
+@pytest.mark.parametrize(
+    ("triton", "numpy", "said"),
+    [
+        ("9.9.0", "2.5.0", "wrong, with triton 9.9.0 and numpy 2.5.0"),
+        ("3.6.0", "2.3.5", "wrong, with triton 3.6.0"),
+        ("3.6.0", "2.4.6", "triton 3.6.0 cannot interpret kernels with numpy 2.4.6: install triton 3.7 or later, or"),
+    ],
+)
+def test_a_wrong_answer_is_said_and_versions_that_do_not_fit_are_named(triton, numpy, said, capsys, monkeypatch):
     pytest.importorskip("torch")
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    monkeypatch.setattr(environment, "_version", {"triton": triton, "numpy": numpy}.get)
     assert environment.self_test() is False
-    assert "wrong, with triton 9.9" in capsys.readouterr().out
+    assert said in capsys.readouterr().out
+
+
+def test_the_pins_do_not_hold_versions_that_do_not_fit():
+    pinned = (Path(__file__).parents[1] / "requirements.txt").read_text(encoding="utf-8")
+    least = re.search(r"triton>=(\d+)\.(\d+)", pinned)
+    assert tuple(map(int, least.groups())) >= (3, 7)
 
 
 def test_the_tiny_kernel_can_fail():

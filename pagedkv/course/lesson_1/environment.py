@@ -25,9 +25,9 @@ def report() -> None:
     cuda = torch is not None and torch.cuda.is_available()
     device = f"GPU: {torch.cuda.get_device_name()}" if cuda else "CPU: everything runs; nothing here needs a GPU"
     backend = "none, without PyTorch" if torch is None else "triton" if cuda and _version("triton") else "torch"
-    tested = (3, 11) <= sys.version_info < (3, 14)
+    tested = (3, 11) <= sys.version_info < (3, 15)
     rows = {
-        "Python": platform.python_version() + ("" if tested else " (the course is tested on 3.11 to 3.13)"),
+        "Python": platform.python_version() + ("" if tested else " (the course is made for 3.11 to 3.14)"),
         "NumPy": _version("numpy"),
         "PyTorch": getattr(torch, "__version__", None) or NO_TORCH,
         "Triton": _version("triton") or NO_TRITON,
@@ -60,12 +60,16 @@ def _runs(what: str, device: str, variables: dict[str, str]) -> bool:
         right = subprocess.run(command, env=os.environ | variables, capture_output=True, timeout=300).returncode == 0
     except subprocess.TimeoutExpired:
         right = False
-    advice = (
-        f"wrong, with triton {_version('triton')} and numpy {_version('numpy')}; do not trust lesson 4.3 here, use "
-        "requirements.txt"
-    )
-    print(f"{what}: {'the tiny kernel gives the right answer, 38/3' if right else advice}")
+    print(f"{what}: {'the tiny kernel gives the right answer, 38/3' if right else _advice(device)}")
     return right
+
+
+def _advice(device: str) -> str:
+    """What to do where the answer is wrong; the one pair of versions that is known not to fit is named."""
+    triton, numpy = _version("triton"), _version("numpy")
+    if device == "cpu" and triton.startswith("3.6.") and not numpy.startswith(("2.0.", "2.1.", "2.2.", "2.3.")):
+        return f"triton {triton} cannot interpret kernels with numpy {numpy}: install triton 3.7 or later, or numpy below 2.4"
+    return f"wrong, with triton {triton} and numpy {numpy}; do not trust lesson 4.3 here, use requirements.txt"
 
 
 def _torch():
