@@ -68,7 +68,7 @@ def _advice(device: str) -> str:
     """What to do where the answer is wrong; the one pair of versions that is known not to fit is named."""
     triton, numpy = _version("triton"), _version("numpy")
     if device == "cpu" and triton.startswith("3.6.") and not numpy.startswith(("2.0.", "2.1.", "2.2.", "2.3.")):
-        return f"triton {triton} cannot interpret kernels with numpy {numpy}: install triton 3.7 or later, or numpy below 2.4"
+        return f"triton {triton} cannot interpret kernels with numpy {numpy}: install triton 3.7, or numpy below 2.4"
     return f"wrong, with triton {triton} and numpy {numpy}; do not trust lesson 4.3 here, use requirements.txt"
 
 
