@@ -118,3 +118,23 @@ def test_the_exercises_and_their_points_are_those_of_the_lessons():
     assert len(named) > 25
     for name, points in named:
         assert find(name).max_points == int(points), name
+
+
+def test_what_is_called_short_is_as_short_as_that():
+    package = ROOT / "pagedkv"
+    lines = {
+        "(the modules at its top)": sum(
+            len(path.read_text(encoding="utf-8").splitlines()) for path in package.glob("*.py")
+        ),
+        "Triton kernels included": sum(
+            len(path.read_text(encoding="utf-8").splitlines()) for path in package.glob("attention/**/*.py")
+        ),
+    }
+    said = dict(
+        zip(
+            lines,
+            map(lambda number: int(number.replace(",", "")), re.findall(r"in about ([\d,]+)", README)),
+            strict=True,
+        )
+    )
+    assert {name: round(count, -2) for name, count in lines.items()} == said
