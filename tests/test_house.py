@@ -101,4 +101,6 @@ def test_a_file_is_no_longer_than_an_evening_allows_and_no_shorter_than_a_though
 
 def test_every_wing_has_its_tests():
     tests = {path.name for path in Path(__file__).parent.glob("test_lesson_*.py")}
+    if not tests:
+        pytest.skip("what is handed out has no solutions, and none of the tests that hold them")
     assert {f"test_{wing.removeprefix('course.')}.py" for wing in WINGS} == tests
