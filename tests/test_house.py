@@ -7,13 +7,14 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "pagedkv"
 BLOCKS = ("arguments", "block_pool", "block_table", "prefix_cache", "sizing")
-ENGINE = (*BLOCKS, "attention", "device_tables", "kv_cache")
+ENGINE = (*BLOCKS, "attention", "device_tables", "kv_cache", "model_config")
 BELOW_THE_COURSE = (*ENGINE, "simulation", "bench")
 WINGS = [f"course.{path.name}" for path in sorted(PACKAGE.glob("course/lesson_*"))]
 # Room -> the rooms that it stands on. A module belongs to the longest name that begins its own.
 FLOORS = {
     "arguments": (),
     "sizing": ("arguments",),
+    "model_config": ("arguments", "sizing"),
     "block_pool": ("arguments", "sizing"),
     "block_table": ("arguments", "sizing", "block_pool"),
     "prefix_cache": ("arguments", "block_pool"),
