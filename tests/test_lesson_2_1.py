@@ -167,13 +167,47 @@ def test_bytes_in_words(num_bytes, words):
     assert pictures.in_words(num_bytes) == words
 
 
+def column_heights(canvas: Canvas) -> list[float]:
+    """How far the column of each layer is filled."""
+    points = [shape["points"] for shape in filled(canvas, style.TOKEN) if "layer " in str(shape["tip"])]
+    return [bottom - top for (_, top), _, (_, bottom), _ in points]
+
+
+def test_the_picture_says_which_layers_keep_a_window():
+    canvas, words = pictures.kv_size("gemma-3-4b", MODELS["gemma-3-4b"], 32_768, batch=2)
+    heights = column_heights(canvas)
+    assert [layer for layer, height in enumerate(heights) if height == max(heights)] == [5, 11, 17, 23, 29]
+    assert len(heights) == 34 and min(heights) == pytest.approx(max(heights) / 32)
+    said = [
+        "5 of 34 layers keep all 32,768 tokens, 29 only the last 1,024.",
+        "One more token takes 20,480 B. If each layer kept all, a sequence would take 4.25 GiB.",
+    ]
+    assert {*said, "139,264 B", "756 MiB", "1.48 GiB"} <= set(texts(canvas))
+    assert all(sentence in words for sentence in said)
+
+
+@pytest.mark.parametrize(
+    ("model", "num_tokens", "sentence", "number"),
+    [
+        ("opt-13b", 2048, "Each of the 40 layers keeps all 2,048 tokens.", "819,200 B"),
+        ("gemma-3-4b", 1000, "Each of the 34 layers keeps all 1,000 tokens.", "133 MiB"),
+        ("gpt-oss-20b", 131_072, "12 of 24 layers keep all 131,072 tokens, 12 only the last 128.", "3 GiB"),
+        ("deepseek-v3", 1024, "Each of the 61 layers keeps all 1,024 tokens.", "(512 + 64)"),
+    ],
+)
+def test_the_picture_says_what_every_kind_of_layer_keeps(model, num_tokens, sentence, number):
+    canvas, words = pictures.kv_size(model, MODELS[model], num_tokens, batch=1)
+    assert {sentence, number} <= set(texts(canvas))
+    assert sentence in words
+
+
 # Widgets
 
 SETTINGS = {
     "kv_size": [
         {"model": model, "num_tokens": tokens, "batch": batch, "dtype_bytes": size}
         for model in MODELS
-        for tokens, batch, size in ((1, 1, 1), (2048, 7, 2), (131_072, 256, 4))
+        for tokens, batch, size in ((1, 1, 1), (2048, 7, 2), (262_144, 256, 4))
     ],
 }
 

@@ -10,8 +10,10 @@ from pagedkv.course.draw import style
 from pagedkv.course.draw.canvas import Canvas
 from pagedkv.course.draw.strip import Piece, bracket, draw_strip, state_piece
 from pagedkv.simulation.workload import sample_requests
-from pagedkv.sizing import MODELS, KVShape
+from pagedkv.sizing import MODELS, KVShape, LatentShape, WindowedShape
 
+Shape = KVShape | WindowedShape | LatentShape
+LEFT = 150  # where the layers and the bars begin
 GPUS = {"24 GiB": 24, "40 GiB": 40, "80 GiB": 80, "141 GiB": 141}
 
 
@@ -24,63 +26,96 @@ def in_words(num_bytes: float) -> str:
     return f"{num_bytes:.3g} {units[0]}" if num_bytes < 1000 else f"{num_bytes:,.0f} {units[0]}"
 
 
-def kv_size(name: str, shape: KVShape, num_tokens: int, batch: int) -> tuple[Canvas, str]:
-    """The product that gives the bytes of a token, and a bar for one sequence and for `batch` of them.
+def kv_size(name: str, shape: Shape, num_tokens: int, batch: int) -> tuple[Canvas, str]:
+    """The product that gives the bytes of a token, what each layer keeps of a sequence, and a bar for one sequence and
+    for `batch` of them.
 
     Returns the picture and its words.
     """
-    canvas = Canvas(style.WIDTH, 330)
-    total = shape.bytes_per_token * num_tokens * batch
-    title = f"{name}: {batch:,} × {num_tokens:,} tokens take {in_words(total)}"
+    canvas = Canvas(style.WIDTH, 440)
+    one = shape.bytes_for(num_tokens)
+    title = f"{name}: {batch:,} × {num_tokens:,} tokens take {in_words(one * batch)}"
     canvas.text(20, 24, title, size=style.TITLE, bold=True)
-
-    factors = (
-        (2, "K and V"),
-        (shape.num_layers, "layers"),
-        (shape.num_kv_heads, "KV heads"),
-        (shape.head_dim, "numbers a head"),
-        (shape.dtype_bytes, "bytes a number"),
-    )
-    x = 20
-    for index, (number, words) in enumerate(factors):
-        width = 84 if index < 3 else 118
-        canvas.rect(x, 54, width, 36, style.FREE, label=number, bold=True)
-        canvas.text(x + width / 2, 106, words, anchor="middle")
-        canvas.text(x + width + 13, 72, "=" if index == 4 else "×", anchor="middle")
-        x += width + 26
-    canvas.rect(x, 54, style.WIDTH - 20 - x, 36, style.TOKEN, label=f"{shape.bytes_per_token:,} B", bold=True)
-    canvas.text((x + style.WIDTH - 20) / 2, 106, "a token", anchor="middle")
-
-    left, right = 150, style.WIDTH - 130
-    gib = total / 2**30
-    top = next((size for size in GPUS.values() if size >= gib), gib)
-    scale = (right - left) / top
-    last, lines = left, []
-    for words, size in GPUS.items():
-        at = left + size * scale
-        if size <= top and at - last > 70:
-            canvas.line(at, 152, at, 276, stroke=style.MUTED, dash=True)
-            canvas.text(at, 290, words, anchor="middle", fill=style.MUTED)
-            last = at
-            lines.append(words)
-    canvas.text(left - 12, 290, "GPU memory", anchor="end", fill=style.MUTED)
-    for row, (words, size) in enumerate(
-        (("one sequence", gib / batch), ("all together" if batch == 1 else f"{batch:,} sequences", gib))
-    ):
-        y = 164 + 60 * row
-        canvas.text(left - 12, y + 18, words, anchor="end")
-        canvas.rect(left, y, max(size * scale, 1), 36, style.TOKEN)
-        x, label = left + max(size * scale, 1), in_words(size * 2**30)
-        canvas.rect(
-            x + 4, y + 8, style.text_width(label) + 24, 20, style.BACKGROUND, stroke=None
-        )  # no line crosses the number
-        canvas.text(x + 10, y + 18, label, bold=True)
-    product = " × ".join(f"{number} {words}" for number, words in factors)
+    product = _product(canvas, shape, y=54)
+    kept = _kept_by_layers(canvas, shape, num_tokens, y=136)
+    many = "all together" if batch == 1 else f"{batch:,} sequences"
+    lines = _bars(canvas, {"one sequence": one, many: one * batch}, y=262)
     alt = (
-        f"{title}. {product} = {shape.bytes_per_token:,} bytes a token. Bars for one sequence, "
-        f"{in_words(total / batch)}, and for {batch:,}; dashed lines mark GPUs of {' and '.join(lines)}."
+        f"{title}. {product} bytes a token. {' '.join(kept)} Bars for one sequence, {in_words(one)}, and for "
+        f"{batch:,}; dashed lines mark GPUs of {' and '.join(lines)}."
     )
     return canvas, alt
+
+
+def _product(canvas: Canvas, shape: Shape, y) -> str:
+    """The factors as boxes in a row, from the left edge to the right; returns the product in words."""
+    if isinstance(shape, LatentShape):
+        factors = [(shape.num_layers, "layers"), (f"({shape.latent_dim} + {shape.rope_dim})", "numbers for all heads")]
+    else:
+        factors = [(2, "K and V"), (shape.num_layers, "layers"), (shape.num_kv_heads, "KV heads")]
+        factors.append((shape.head_dim, "numbers a head"))
+    factors.append((shape.dtype_bytes, "bytes a number"))
+    x = 20
+    for index, (number, words) in enumerate(factors):
+        width = max(84, style.text_width(words))
+        canvas.rect(x, y, width, 36, style.FREE, label=number, bold=True)
+        canvas.text(x + width / 2, y + 52, words, anchor="middle")
+        canvas.text(x + width + 13, y + 18, "=" if index == len(factors) - 1 else "×", anchor="middle")
+        x += width + 26
+    canvas.rect(x, y, style.WIDTH - 20 - x, 36, style.TOKEN, label=f"{shape.bytes_per_token:,} B", bold=True)
+    canvas.text((x + style.WIDTH - 20) / 2, y + 52, "a token", anchor="middle")
+    return " × ".join(f"{number} {words}" for number, words in factors) + f" = {shape.bytes_per_token:,}"
+
+
+def _kept_by_layers(canvas: Canvas, shape: Shape, num_tokens: int, y) -> list[str]:
+    """A column for each layer, filled as far as the layer keeps the sequence's tokens; returns the sentences below."""
+    kept = [num_tokens if window is None else min(num_tokens, window) for window in shape.windows]
+    width = (style.WIDTH - 20 - LEFT) / len(kept)
+    for layer, tokens in enumerate(kept):
+        x, height = LEFT + layer * width, 52 * tokens / num_tokens
+        canvas.rect(x, y, width, 52, style.FREE, line=0.6, tip=f"layer {layer}: {tokens:,} tokens")
+        canvas.rect(x, y + 52 - height, width, height, style.TOKEN, line=0.6, tip=f"layer {layer}: {tokens:,} tokens")
+    canvas.text(LEFT - 12, y + 17, "kept by", anchor="end")
+    canvas.text(LEFT - 12, y + 35, "each layer", anchor="end")
+    full, few = kept.count(num_tokens), min(kept)
+    if few == num_tokens:
+        sentences = [f"Each of the {full} layers keeps all {num_tokens:,} tokens."]
+    else:
+        every = in_words(shape.bytes_per_token * num_tokens)
+        sentences = [
+            f"{full} of {len(kept)} layers keep all {num_tokens:,} tokens, {len(kept) - full} only the last {few:,}.",
+            f"One more token takes {shape.growth:,} B. If each layer kept all, a sequence would take {every}.",
+        ]
+    for row, sentence in enumerate(sentences):
+        canvas.text(LEFT, y + 70 + 20 * row, sentence)
+    return sentences
+
+
+def _bars(canvas: Canvas, sizes: Mapping[str, int], y) -> list[str]:
+    """A bar for each named number of bytes, to one scale, over the memory of GPUs; returns which of them are marked."""
+    right = style.WIDTH - 130
+    most = max(sizes.values()) / 2**30
+    top = next((size for size in GPUS.values() if size >= most), most)
+    scale = (right - LEFT) / top
+    last, lines = LEFT, []
+    for words, size in GPUS.items():
+        at = LEFT + size * scale
+        if size <= top and at - last > 70:
+            canvas.line(at, y, at, y + 124, stroke=style.MUTED, dash=True)
+            canvas.text(at, y + 138, words, anchor="middle", fill=style.MUTED)
+            last = at
+            lines.append(words)
+    canvas.text(LEFT - 12, y + 138, "GPU memory", anchor="end", fill=style.MUTED)
+    for row, (words, num_bytes) in enumerate(sizes.items()):
+        top = y + 12 + 60 * row
+        width = max(num_bytes / 2**30 * scale, 1)
+        canvas.text(LEFT - 12, top + 18, words, anchor="end")
+        canvas.rect(LEFT, top, width, 36, style.TOKEN)
+        x, label = LEFT + width, in_words(num_bytes)
+        # no line crosses the number
+        canvas.rect(x + 4, top + 8, style.text_width(label) + 24, 20, style.BACKGROUND, stroke=None)
+        canvas.text(x + 10, top + 18, label, bold=True)
+    return lines
 
 
 CELL = 22
@@ -95,13 +130,8 @@ def recomputed_and_kept(prompt: int, steps: int) -> tuple[Canvas, str]:
     half = (style.WIDTH - 100) / 2
     cell = min(CELL, (half - 90) / tokens)
     canvas = Canvas(style.WIDTH, 150 + steps * cell)
-    canvas.text(
-        20,
-        24,
-        f"A prompt of {prompt} tokens, then {steps} steps: whose K and V are computed?",
-        size=style.TITLE,
-        bold=True,
-    )
+    title = f"A prompt of {prompt} tokens, then {steps} steps: whose K and V are computed?"
+    canvas.text(20, 24, title, size=style.TITLE, bold=True)
     for column, (name, kept) in enumerate((("without a cache", False), ("with a cache", True))):
         x, y, computed = 100 + column * (half + 20), 84, 0
         for step in range(steps):
@@ -208,19 +238,12 @@ def _pool_of_reservations(capacity: int, max_seq_len: int, lengths: Sequence[tup
     )
     prompt, output = lengths[zoom]
     idle = max_seq_len - prompt - output
-    parts = draw_strip(
-        canvas,
-        left,
-        194,
-        width,
-        56,
-        max_seq_len,
-        [
-            state_piece("token_states", prompt, "prompt"),
-            state_piece("token_states", output, "output"),
-            state_piece("internal", idle, f"{idle:,} slots never used"),
-        ],
-    )
+    pieces = [
+        state_piece("token_states", prompt, "prompt"),
+        state_piece("token_states", output, "output"),
+        state_piece("internal", idle, f"{idle:,} slots never used"),
+    ]
+    parts = draw_strip(canvas, left, 194, width, 56, max_seq_len, pieces)
     canvas.line(parts[1][0], 194, parts[1][0], 250, stroke=style.BACKGROUND, line=2)
     captions = (f"{prompt}", f"{output} tokens", f"{100 * idle / max_seq_len:.1f} % of the reservation")
     for (begin, end), words in zip(parts, captions, strict=True):
