@@ -162,7 +162,7 @@ def _slides(keys, num_layers) -> list[bool]:
     if types is not None:
         for kind in listed("layer_types", types, "strings"):
             if kind not in list(SLIDES):
-                raise ValueError(f"layer_types must be of {' and '.join(map(repr, SLIDES))}, not {kind!r}")
+                raise ValueError(f"layer_types must name {' or '.join(map(repr, SLIDES))} for each layer, not {kind!r}")
         if len(types) != num_layers:
             raise ValueError(
                 f"layer_types must have {num_layers} entries, as many as there are layers, not {len(types)}"

@@ -230,7 +230,7 @@ def test_the_file_is_left_as_it_is():
         (GQA | dict(layer_types=[SLIDING] * 32), ValueError, "sliding_window is missing"),
         (GQA | dict(layer_types=[FULL] * 4), ValueError, "layer_types must have 32 entries.*not 4"),
         (GQA | dict(layer_types=[FULL] * 31 + ["linear_attention"]), ValueError, "layer_types.*not 'linear_attention'"),
-        (GQA | dict(layer_types=[["a"]] * 32), ValueError, "layer_types must be of"),
+        (GQA | dict(layer_types=[["a"]] * 32), ValueError, "layer_types must name"),
         (GQA | dict(layer_types=32), TypeError, "layer_types must be an iterable"),
     ],
 )  # fmt: skip
