@@ -1,13 +1,12 @@
 """Reuse of full blocks: two prompts that begin with the same tokens need the K/V of that beginning only once.
 
 K/V at a position depend on every token up to it, so a block is named by a hash of its own tokens and of the name of the
-block before it. A hash only finds a candidate: what is compared on a hit is the tokens, and the identity of the block
-before.
+block before it. A hash only finds a candidate: what is compared on a hit is the tokens, and which block comes before.
 """
 
 from array import array
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass, field
 from hashlib import blake2b
 
 from pagedkv.arguments import listed
@@ -36,18 +35,23 @@ def hash_blocks(token_ids: Iterable[int], block_size: int, salt: str | None = No
 
 @dataclass(eq=False, slots=True)
 class _Entry:
-    name: bytes
+    key: tuple[Hashable, bytes]  # the identity of the requests that may use it, and the block's name
     content: bytes
     parent: "_Entry | None"
-    block_id: int
+    blocks: dict[int, None] = field(default_factory=dict)  # every block that holds it, the first known first
 
 
 class PrefixCache:
     """Finds the full blocks of `pool` that hold the K/V of a prompt's beginning.
 
     A cached block without references stays free for others and keeps its content until the pool hands it out, the least
-    recently used first. Each cache sees only what was inserted into it; the `salt`, a string, also gives each tenant
-    hashes of its own.
+    recently used first. Each cache sees only what was inserted into it; the `salt`, a string, gives its hashes names
+    that no other salt has.
+
+    An `identity`, any hashable, belongs to a request and says what its tokens do not: two requests share blocks only if
+    theirs are equal. Give the adapter (LoRA) or the tenant; with pictures, whose tokens are all the same placeholder,
+    the pictures' hashes, or put numbers made from a picture's hash in place of its placeholders, which leaves the text
+    before the picture shared.
     """
 
     def __init__(self, pool: BlockPool, salt: str | None = None):
@@ -57,60 +61,84 @@ class PrefixCache:
             raise TypeError(f"salt must be a string or None, not {salt!r}")
         self._pool = pool
         self._salt = salt
-        self._by_name: dict[bytes, _Entry] = {}
+        self._by_key: dict[tuple[Hashable, bytes], _Entry] = {}
         self._by_block: dict[int, _Entry] = {}
 
     def __len__(self) -> int:
-        """Blocks whose content can be found, in use or not."""
+        """Blocks whose content is known, in use or not."""
         return len(self._by_block)
 
-    def match(self, token_ids: list[int]) -> list[int]:
-        """The blocks that hold the longest known prefix, with one reference taken on each, as
+    def __bool__(self) -> bool:
+        """True, also while it is empty: `if cache:` asks whether there is one."""
+        return True
+
+    def match(self, token_ids: Iterable[int], identity: Hashable = None) -> list[int]:
+        """The blocks that hold the longest prefix known under this `identity`, with one reference taken on each, as
         `BlockTable(pool, blocks)` expects.
 
         At least the last token is left to compute, since its output is what the caller waits for: a prompt of exactly
         two cached blocks matches one.
         """
         blocks, parent, token_ids = [], None, listed("token_ids", token_ids, "whole numbers")
-        for name, content in hash_blocks(token_ids[:-1], self._pool.block_size, self._salt):
-            parent = self._find(name, content, parent)
+        for key, content in self._keys(token_ids[:-1], identity):
+            parent = self._find(key, content, parent)
             if parent is None:
                 break
-            blocks.append(parent.block_id)
+            blocks.append(next(iter(parent.blocks)))
         self._pool.share(blocks)
         return blocks
 
-    def insert(self, token_ids: list[int], blocks: list[int]) -> None:
-        """Make the full blocks of a sequence findable. `blocks` is its table; K/V of `token_ids` must be in it or about
-        to be written.
+    def insert(self, token_ids: Iterable[int], blocks: Iterable[int], *, identity: Hashable = None) -> None:
+        """Make the full blocks of a sequence findable under its `identity`. `blocks` is its table; K/V of `token_ids`
+        must be in it or about to be written.
 
-        Where another block is known to hold the same content already, that one stays known and this one remains its
-        owner's alone.
+        Where other blocks hold the same content already, `match` goes on giving the one known longest; the others take
+        its place when its content is lost.
         """
         blocks = listed("blocks", blocks, "block ids")
-        names = list(hash_blocks(token_ids, self._pool.block_size, self._salt))
-        if len(blocks) < len(names) or len(set(blocks)) != len(blocks):
+        keys = list(self._keys(token_ids, identity))
+        if len(blocks) < len(keys) or len(set(blocks)) != len(blocks):
             raise ValueError(
-                f"blocks must be at least {len(names)} distinct blocks, one for every full block of tokens, not "
-                f"{blocks}"
+                f"blocks must be at least {len(keys)} distinct blocks, one for every full block of tokens, not {blocks}"
             )
-        for block_id in blocks[: len(names)]:
+        for block_id in blocks[: len(keys)]:
             if not self._pool.ref_count(block_id):
                 raise ValueError(f"blocks names block {block_id}, which is free")
-        parent = None
-        for (name, content), block_id in zip(names, blocks, strict=False):
-            parent = self._find(name, content, parent) or self._add(_Entry(name, content, parent, block_id))
+        entry = None
+        for (key, content), block_id in zip(keys, blocks, strict=False):
+            entry = self._find(key, content, entry) or self._new(key, content, entry)
+            if block_id not in entry.blocks:
+                self._pool.keep(block_id, self._lose)
+                entry.blocks[block_id] = None
+                self._by_block[block_id] = entry
 
-    def _find(self, name: bytes, content: bytes, parent: _Entry | None) -> _Entry | None:
-        entry = self._by_name.get(name)
-        return entry if entry and entry.content == content and entry.parent is parent else None
+    def clear(self) -> None:
+        """Forget every block, as when the model's weights have changed. Blocks in use stay their owners'."""
+        for block_id in list(self._by_block):
+            self._pool.forget(block_id)
 
-    def _add(self, entry: _Entry) -> _Entry:
-        if entry.name in self._by_name:  # a colliding hash, or the orphan of a parent that was evicted
-            self._pool.forget(self._by_name[entry.name].block_id)
-        self._pool.keep(entry.block_id, self._lose)
-        self._by_name[entry.name] = self._by_block[entry.block_id] = entry
+    def _keys(self, token_ids: Iterable[int], identity: Hashable) -> Iterator[tuple[tuple[Hashable, bytes], bytes]]:
+        """(key, content) of each full block of `token_ids`."""
+        try:
+            hash(identity)
+        except TypeError:
+            raise TypeError(f"identity must be hashable, such as a string or a tuple, not {identity!r}") from None
+        for name, content in hash_blocks(token_ids, self._pool.block_size, self._salt):
+            yield (identity, name), content
+
+    def _find(self, key: tuple[Hashable, bytes], content: bytes, parent: _Entry | None) -> _Entry | None:
+        entry = self._by_key.get(key)
+        return entry if entry is not None and entry.content == content and entry.parent is parent else None
+
+    def _new(self, key: tuple[Hashable, bytes], content: bytes, parent: _Entry | None) -> _Entry:
+        if key in self._by_key:  # a colliding hash, or the orphan of a parent that was evicted
+            for block_id in list(self._by_key[key].blocks):
+                self._pool.forget(block_id)
+        self._by_key[key] = entry = _Entry(key, content, parent)
         return entry
 
     def _lose(self, block_id: int) -> None:
-        del self._by_name[self._by_block.pop(block_id).name]
+        entry = self._by_block.pop(block_id)
+        del entry.blocks[block_id]
+        if not entry.blocks:
+            del self._by_key[entry.key]

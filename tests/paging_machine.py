@@ -17,6 +17,8 @@ from pagedkv.sizing import KVShape
 MODULES = ("block_pool", "block_table", "prefix_cache", "kv_cache", "device_tables")
 NUM_BLOCKS, BLOCK_SIZE, MAX_SEQS = 12, 3, 6
 lengths = st.integers(0, 8)
+IDENTITIES = (None, "adapter")
+identities = st.sampled_from(IDENTITIES)
 token_lists = st.lists(st.integers(0, 1), max_size=11)  # two tokens only, so that prompts often begin alike
 
 
@@ -58,14 +60,15 @@ def machine(faults=None):
             self.mirror = code["DeviceBlockTables"](MAX_SEQS, NUM_BLOCKS)
             self.tokens, self.tables = {}, {}  # row -> what the sequence should hold, and its table
             self.remembered = [()]
-            self.known = {}  # the plain model of the prefix cache: prefix -> the block that holds its end
+            self.known = {}  # the plain model of the prefix cache: (identity, prefix) -> the blocks that hold its end
 
         def model_forgets(self, blocks):
             """These blocks get other content; what hangs on them cannot be reached any more."""
-            gone = [prefix for prefix, block in self.known.items() if block in blocks]
-            for prefix in list(self.known):
-                if any(prefix[: len(root)] == root for root in gone):
-                    del self.known[prefix]
+            self.known = {key: [block for block in held if block not in blocks] for key, held in self.known.items()}
+            gone = [key for key, held in self.known.items() if not held]
+            for identity, prefix in list(self.known):
+                if any(identity == other and prefix[: len(root)] == root for other, root in gone):
+                    del self.known[identity, prefix]
 
         def append(self, row, new):
             table, old = self.tables[row], self.tokens[row]
@@ -102,19 +105,29 @@ def machine(faults=None):
             )
             return True
 
-        @rule(data=st.data(), row=st.integers(0, MAX_SEQS - 1), end=token_lists)
-        def start(self, data, row, end):
+        def match(self, prompt, identity):
+            blocks = self.cache.match(prompt, identity)
+            expected = []
+            for length in range(BLOCK_SIZE, len(prompt), BLOCK_SIZE):
+                if (identity, tuple(prompt[:length])) not in self.known:
+                    break
+                expected.append(self.known[identity, tuple(prompt[:length])][0])
+            assert blocks == expected
+            return blocks
+
+        @rule()
+        def look_up_everything(self):
+            for prefix in sorted(set(self.remembered)):
+                for identity in IDENTITIES:
+                    self.pool.free(reversed(self.match([*prefix, 0], identity)))
+
+        @rule(data=st.data(), row=st.integers(0, MAX_SEQS - 1), end=token_lists, identity=identities)
+        def start(self, data, row, end, identity):
             """A new sequence, in the place of another if the row is taken; half of them begin as an earlier one did."""
             if row in self.tables:
                 self.finish(row)
             prompt = list(data.draw(st.sampled_from(self.remembered))) + end
-            blocks = self.cache.match(prompt)
-            expected = []
-            for length in range(BLOCK_SIZE, len(prompt), BLOCK_SIZE):
-                if tuple(prompt[:length]) not in self.known:
-                    break
-                expected.append(self.known[tuple(prompt[:length])])
-            assert blocks == expected
+            blocks = self.match(prompt, identity)
             self.tables[row] = code["BlockTable"](self.pool, blocks)
             self.tokens[row] = prompt[: len(blocks) * BLOCK_SIZE]
             if not self.append(row, prompt[len(self.tokens[row]) :]):
@@ -141,17 +154,23 @@ def machine(faults=None):
             del self.tokens[row][length:]
 
         @precondition(lambda self: self.tables)
-        @rule(data=st.data())
-        def remember(self, data):
+        @rule(data=st.data(), identity=identities)
+        def remember(self, data, identity):
             row = data.draw(st.sampled_from(sorted(self.tables)))
             tokens, blocks = self.tokens[row], self.tables[row].blocks
-            self.cache.insert(tokens, blocks)
+            self.cache.insert(tokens, blocks, identity=identity)
             for i in range(len(tokens) // BLOCK_SIZE):
                 prefix = tuple(tokens[: (i + 1) * BLOCK_SIZE])
                 self.remembered.append(prefix)
-                if prefix not in self.known:
+                if blocks[i] not in self.known.get((identity, prefix), []):
                     self.model_forgets({blocks[i]})
-                    self.known[prefix] = blocks[i]
+                    self.known.setdefault((identity, prefix), []).append(blocks[i])
+
+        @precondition(lambda self: len(self.cache) > 5)
+        @rule()
+        def clear(self):
+            self.cache.clear()
+            self.known = {}
 
         @precondition(lambda self: self.tables)
         @rule(data=st.data())

@@ -7,7 +7,7 @@ from hypothesis.stateful import run_state_machine_as_test  # noqa: E402
 from paging_machine import machine  # noqa: E402
 
 STEPS = settings(
-    max_examples=150,
+    max_examples=250,
     stateful_step_count=40,
     derandomize=True,
     database=None,
@@ -56,13 +56,17 @@ FAULTS = {
         "a freed table keeps its first block": ("reversed(self._live())", "self._live()[:0:-1]"),
     },
     "prefix_cache": {
-        "the whole prompt may be matched": ("[:-1], self._pool", ", self._pool"),
+        "the whole prompt may be matched": ("token_ids[:-1], identity", "token_ids, identity"),
         "a hash without the blocks before": ("blake2b(parent + content,", "blake2b(content,"),
         "a match takes no references": ("self._pool.share(blocks)", "pass"),
         "a lost block stays findable": (
-            "del self._by_name[self._by_block.pop(block_id).name]",
-            "self._by_block.pop(block_id)",
+            "del self._by_key[entry.key]",
+            "pass",
         ),
+        "a lost copy stays findable": ("del entry.blocks[block_id]", "pass"),
+        "the second copy has no name": ("if block_id not in entry.blocks:", "if not entry.blocks:"),
+        "a name without the request's identity": ("yield (identity, name)", "yield (None, name)"),
+        "clear leaves the blocks in use": ("list(self._by_block)", "list(self._pool._idle)"),
     },
     "kv_cache": {
         "padding is written to the last slot": ("self.num_slots + 1, *token", "self.num_slots, *token"),

@@ -125,8 +125,69 @@ def test_tenants_do_not_see_each_other():
     alice.insert(tokens(8), table.blocks)
     assert bob.match(tokens(9)) == []
     assert alice.match(tokens(9)) == table.blocks
-    names = [[name for name, _ in hash_blocks(tokens(8), 4, salt)] for salt in (None, "alice", "bob", "None")]
-    assert len({name for chain in names for name in chain}) == 8
+    names = [[name for name, _ in hash_blocks(tokens(8), 4, salt)] for salt in (None, "None", "'None'", "", "bob")]
+    assert len({name for chain in names for name in chain}) == 10
+
+
+PICTURE = [7, -1, -1, -1, -1, -1, -1, 8]  # placeholders between two words
+
+
+def test_equal_placeholders_with_different_pictures_are_told_apart_by_identity():
+    server = Server(8)
+    table, _ = server.start(PICTURE)
+    server.cache.insert(PICTURE, table.blocks, identity="picture A")
+    for other in ("picture B", None, ("picture A",)):
+        assert server.cache.match([*PICTURE, 3], identity=other) == []
+    assert server.cache.match([*PICTURE, 3], "picture A") == table.blocks
+
+
+def test_numbers_made_from_a_picture_tell_it_apart_and_leave_the_text_before_it_shared():
+    server, text = Server(8), [1, 2, 3, 4]
+    pictures = {name: list(blake2b(name.encode(), digest_size=4).digest()) for name in "AB"}
+    table, _ = server.start(text + pictures["A"])
+    server.cache.insert(text + pictures["A"], table.blocks)
+    assert server.cache.match([*text, *pictures["A"], 9]) == table.blocks
+    assert server.cache.match([*text, *pictures["B"], 9]) == table.blocks[:1]
+
+
+def test_equal_identities_are_the_same_whatever_they_look_like():
+    server = Server(8)
+    table, _ = server.start(tokens(8))
+    server.cache.insert(tokens(8), table.blocks, identity=("adapter", frozenset({"a", "b"}), 1))
+    assert server.cache.match(tokens(9), ("adapter", frozenset({"b", "a"}), 1.0)) == table.blocks
+
+    class Alike:
+        def __repr__(self):
+            return "('adapter', 1)"
+
+    assert server.cache.match(tokens(9), Alike()) == []
+
+
+@pytest.mark.parametrize("identity", [["a"], {"a": 1}, ("a", [1])])
+def test_an_identity_is_hashable(identity):
+    cache = PrefixCache(BlockPool(2))
+    for call in (lambda: cache.match([], identity), lambda: cache.insert([], [], identity=identity)):
+        with pytest.raises(TypeError, match=r"identity must be hashable, such as a string or a tuple, not [\[{(]"):
+            call()
+
+
+def test_an_empty_cache_is_true():
+    cache = PrefixCache(BlockPool(2))
+    assert len(cache) == 0 and cache
+
+
+def test_after_clear_nothing_is_found_and_no_owner_has_lost_a_block():
+    server = Server(8)
+    server.run(tokens(8, 100))  # left idle
+    (a, _), (b, _) = server.start(tokens(8)), server.start(tokens(8))
+    for table in (a, b):
+        server.cache.insert(tokens(8), table.blocks, identity="adapter")
+    server.cache.clear()
+    assert len(server.cache) == 0
+    assert server.cache.match(tokens(9, 100)) == server.cache.match(tokens(9), "adapter") == []
+    server.pool.check([a.blocks, b.blocks])
+    server.cache.insert(tokens(8), b.blocks)
+    assert server.cache.match(tokens(9)) == b.blocks
 
 
 def test_hashes_are_the_same_in_every_process():
@@ -141,7 +202,9 @@ def test_two_that_computed_the_same_prefix_keep_their_own_blocks():
     (a, _), (b, _) = server.start(tokens(8)), server.start(tokens(8))
     server.cache.insert(tokens(8), a.blocks)
     server.cache.insert(tokens(8), b.blocks)
-    assert len(server.cache) == 2
+    assert len(server.cache) == 4
+    assert server.cache.match(tokens(9)) == a.blocks
+    server.pool.free(a.blocks)
     a.append(5), b.append(5)
     own = b.blocks
     a.free()
@@ -151,19 +214,38 @@ def test_two_that_computed_the_same_prefix_keep_their_own_blocks():
     server.pool.check()
 
 
+def test_the_second_copy_is_found_when_the_first_is_evicted():
+    server = Server(6)
+    server.cache.insert(tokens(8), (a := server.start(tokens(8))[0]).blocks)
+    b, cached = server.start(tokens(8))
+    assert (a.blocks, b.blocks, cached) == ([0, 1], [0, 2], 4)
+    b.append(4)
+    server.cache.insert(tokens(12), b.blocks)
+    assert server.cache.match(tokens(9)) == [0, 1]  # the copy that was known first
+    server.pool.free([0, 1])
+    a.free()
+    assert 1 in server.pool.allocate(3)
+    assert server.cache.match(tokens(13)) == b.blocks == [0, 2, 3]
+
+
 def test_a_prefix_that_outlived_its_root_is_found_again_when_the_root_comes_back():
     server = Server(6)
-    (a, _), (b, _) = server.start(tokens(8)), server.start(tokens(8))
-    server.cache.insert(tokens(8), a.blocks)
-    b.append(4)
-    server.cache.insert(tokens(12), b.blocks)  # its third block hangs on a's two
-    a.free()
-    taken = server.pool.allocate(3)
-    assert len(server.cache) == 1
+    table, _ = server.start(tokens(12))
+    server.cache.insert(tokens(12), table.blocks)
+    root, *rest = table.blocks
+    server.pool.free([root])  # out of order: a table gives its root back last
+    taken = server.pool.allocate(4)
+    assert root in taken and len(server.cache) == 2
     assert server.cache.match(tokens(13)) == []
-    server.cache.insert(tokens(12), b.blocks)
-    server.pool.free(taken)
-    assert server.cache.match(tokens(13)) == b.blocks
+    server.cache.insert(tokens(12), [root, *rest])
+    assert server.cache.match(tokens(13)) == [root, *rest]
+
+
+def test_what_is_left_of_a_chain_whose_end_is_handed_out():
+    server = Server(3)
+    _, blocks = server.run(tokens(12))
+    server.pool.allocate(1)
+    assert server.cache.match(tokens(13)) == blocks[:2]
 
 
 def test_content_that_is_overwritten_after_truncation_is_forgotten():
@@ -181,6 +263,13 @@ def test_content_that_is_overwritten_after_truncation_is_forgotten():
     table.truncate(6)
     assert table.append(1).copies == []
     assert len(server.cache.match(tokens(9))) == 1
+
+    server = Server(4)
+    table, _ = server.start(tokens(8))
+    server.cache.insert(tokens(8), table.blocks)
+    table.truncate(5)
+    table.append(3)  # three others
+    assert server.cache.match(tokens(9)) == table.blocks[:1]
 
 
 def test_insert_twice_and_longer_adds_only_what_is_new():
