@@ -48,8 +48,13 @@ def _metadata(notebook):
     }:
         yield f"the metadata holds more than the kernel: {sorted(notebook.metadata)}"
     for cell in notebook.cells:
-        if not set(cell.metadata) <= {"tags", "nbgrader"}:
+        if not set(cell.metadata) <= {"tags", "nbgrader", "deletable", "editable"}:
             yield f"cell metadata that is none of ours: {sorted(cell.metadata)}"
+        locks = {key: cell.metadata[key] for key in ("deletable", "editable") if key in cell.metadata}
+        is_answer, is_check = (cell.metadata.get("nbgrader", {}).get(kind) for kind in ("solution", "grade"))
+        allowed = {"deletable": False} if is_answer else {"deletable": False, "editable": False} if is_check else {}
+        if locks and locks != allowed:
+            yield f"locks that are not those of an answer or a check: {locks}"
 
 
 def _order(notebook):

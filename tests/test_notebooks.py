@@ -14,6 +14,7 @@ import pytest
 from notebook_rules import code_cells, problems, text_of
 
 from pagedkv.course import editions
+from pagedkv.course.judge.check import check
 from pagedkv.course.lessons import find
 
 ROOT = Path(__file__).parents[1]
@@ -241,6 +242,29 @@ def test_grade_ids_come_from_the_exercise_and_stay_when_words_change():
     cells = [SOLVED, 'check("2.1-computed", f).points', SOLVED, changed, 'check("2.1-config", f).points']
     expected = ["solution-2-1-computed", "2-1-computed", "solution-2-1-config-2", "solution-2-1-config", "2-1-config"]
     assert ids(*cells) == ids(*(cell.replace("Double.", "Two times.") for cell in cells)) == expected
+
+
+def test_answers_and_checks_of_the_learners_edition_are_locked_and_no_other_cell():
+    source = editions.graded(notebook_of("from pagedkv import sizing", SOLVED, 'check("2.1-reservation", f).points'))
+    edition = editions.normalise(editions.derive(source))
+    locks = [[cell.metadata.get(lock) for lock in ("deletable", "editable")] for cell in edition.cells]
+    assert locks == [[None, None], [None, None], [False, None], [False, False]]
+    assert not any({"deletable", "editable"} & set(cell.metadata) for cell in source.cells)
+    assert not any("locks" in problem for problem in problems(edition))
+    edition.cells[1].metadata["editable"] = False
+    edition.cells[2].metadata["editable"] = False
+    edition.cells[3].metadata.pop("deletable")
+    assert len([problem for problem in problems(edition) if "locks" in problem]) == 3
+
+
+def test_a_source_judges_by_the_packages_own_check_and_the_learner_sees_nothing_of_it():
+    call = 'check("2.1-reservation", f).points'
+    source = editions.graded(editions.graded(notebook_of("def check(name, answer):\n    return 9", SOLVED, call)))
+    names = {"f": lambda x: x, "check": None}
+    exec(source.cells[-1].source, names)
+    assert names["check"] is check
+    assert source.cells[-1].source == editions.OWN_CHECK + call
+    assert editions.derive(source).cells[-1].source == call
 
 
 def test_a_solution_that_misses_a_point_is_not_stored_and_named(tmp_path):

@@ -5,7 +5,7 @@ Where notebooks/solutions/NAME.ipynb exists it is the source, and notebooks/NAME
 between `### BEGIN SOLUTION` and `### END SOLUTION` becomes a stub `...`, hidden tests go. What is stored is the same on
 every run: no timings, versions or widget state; counts from 1; ids from the content. Graded cells get nbgrader's
 metadata by themselves, with ids from the exercise, so that copies handed out before a word was changed can still be
-graded.
+graded; in the learner's edition they are locked, as nbgrader locks them on release.
 """
 
 import hashlib
@@ -25,9 +25,14 @@ FOLDER = Path(__file__).parents[2] / "notebooks"
 SOLUTION = re.compile(r"^([ \t]*)### BEGIN SOLUTION\n.*?^[ \t]*### END SOLUTION\n?", re.MULTILINE | re.DOTALL)
 HIDDEN_TESTS = re.compile(r"^[ \t]*### BEGIN HIDDEN TESTS\n.*?^[ \t]*### END HIDDEN TESTS\n?", re.MULTILINE | re.DOTALL)
 GRADED = re.compile(r"""check\(\s*["']([^"']+)["'].*\)\.points\s*\Z""", re.DOTALL)
+OWN_CHECK = """### BEGIN HIDDEN TESTS
+from pagedkv.course.judge.check import check
+### END HIDDEN TESTS
+"""  # autograding puts the source's cell in the place of the learner's: what they have called `check` does not count
 WIDGET = "application/vnd.jupyter.widget-view+json"
 WIDGET_TEXT = "Run this cell to use the controls."
 IGNORE = "nbval-ignore-output"
+METADATA = ("tags", "nbgrader", "deletable", "editable")
 
 
 def build(name: str, folder: Path = FOLDER) -> None:
@@ -43,10 +48,12 @@ def build(name: str, folder: Path = FOLDER) -> None:
 
 
 def derive(source: nbformat.NotebookNode) -> nbformat.NotebookNode:
-    """The learner's edition of a graded source, without outputs."""
+    """The learner's edition of a graded source, locked, without outputs."""
     notebook = deepcopy(source)
     for cell in notebook.cells:
         cell.source = _without_solution(cell.source)
+        if kind := cell.metadata.get("nbgrader"):
+            cell.metadata |= {"deletable": False} | ({"editable": False} if kind["grade"] else {})
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
     return notebook
@@ -65,17 +72,19 @@ def _stub(region: re.Match) -> str:
 
 def graded(source: nbformat.NotebookNode) -> nbformat.NotebookNode:
     """The source with nbgrader's metadata: solution cells, and locked cells with the points of the exercise that they
-    check.
+    check, by the package's own `check`.
     """
     exercise, solutions = "ungraded", Counter()
     for cell in reversed(source.cells):  # a solution belongs to the check that follows it
-        cell.metadata.pop("nbgrader", None)
+        for key in ("nbgrader", "deletable", "editable"):
+            cell.metadata.pop(key, None)
         check, solution = GRADED.search(cell.source), SOLUTION.search(cell.source)
         if cell.cell_type != "code" or not (check or solution):
             continue
         if check and solution:
             raise ValueError(f"a cell must hold a solution or a check, not both: {check[1]}")
         if check:
+            cell.source = OWN_CHECK + cell.source.removeprefix(OWN_CHECK)
             exercise = name = check[1].replace(".", "-")
         else:
             solutions[exercise] += 1
@@ -122,7 +131,7 @@ def normalise(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
         seen[digest] += 1
         cell.id = digest if seen[digest] == 1 else f"{digest}-{seen[digest]}"
         cell.metadata = nbformat.from_dict(
-            {key: cell.metadata[key] for key in ("tags", "nbgrader") if cell.metadata.get(key)}
+            {key: cell.metadata[key] for key in METADATA if cell.metadata.get(key) not in (None, [])}
         )
         if cell.cell_type == "code":
             count += 1
