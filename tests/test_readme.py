@@ -99,16 +99,33 @@ def test_the_kernels_numbers_are_those_of_the_record():
     assert f"{record['provenance']['gpu']}, {record['provenance']['date'][:10]}" in README
 
 
-def test_the_notebooks_were_run_on_the_gpu_of_the_record():
+def recorded(record: dict, names: list[str]) -> str:
+    """What README says of the notebooks' record: those of `names` that are younger than it, or differed, are named."""
+    as_stored = {entry["notebook"] for entry in record["notebooks"] if entry["as_stored"]}
+    others = ", ".join(sorted(set(names) - as_stored)).replace("notebooks/", "").replace(".ipynb", "")
+    but_for = f", but for {others}," if others else ""
+    return f"The notebooks as they stood that evening{but_for} gave on such a GPU what is stored"
+
+
+def test_readme_says_which_notebooks_were_run_on_the_gpu_of_the_record():
     bench, notebooks = (
         json.loads((ROOT / f"figures/data/{name}.json").read_text(encoding="utf-8"))
         for name in ("h200", "notebooks_h200")
     )
     assert notebooks["provenance"]["gpu"] == bench["provenance"]["gpu"]
-    seen = {record["notebook"]: record for record in notebooks["notebooks"] if record["as_stored"]}
-    for path in (*ROOT.glob("notebooks/*.ipynb"), *ROOT.glob("notebooks/solutions/*.ipynb")):
-        if record := seen.get(path.relative_to(ROOT).as_posix()):  # a notebook may be younger than the record
-            assert (record["gpu_bytes"] > 0) == path.name.startswith(("4_3", "5_1")), path
+    assert notebooks["provenance"]["date"][:10] == bench["provenance"]["date"][:10]
+    paths = [*ROOT.glob("notebooks/*.ipynb"), *ROOT.glob("notebooks/solutions/*.ipynb")]
+    names = [path.relative_to(ROOT).as_posix() for path in paths]
+    assert recorded(notebooks, names) in " ".join(README.split())
+    for entry in filter(lambda entry: entry["as_stored"], notebooks["notebooks"]):
+        assert (entry["gpu_bytes"] > 0) == Path(entry["notebook"]).name.startswith(("4_3", "5_1")), entry
+
+
+def test_a_notebook_that_the_record_lacks_or_that_differed_is_named():
+    entries = [{"notebook": f"notebooks/{name}.ipynb", "as_stored": name != "b"} for name in "ab"]
+    names = [f"notebooks/{name}.ipynb" for name in ("a", "b", "solutions/c")]
+    assert ", but for b, solutions/c, gave on such a GPU" in recorded({"notebooks": entries}, names)
+    assert "evening gave on such a GPU" in recorded({"notebooks": entries}, names[:1])
 
 
 def test_the_exercises_and_their_points_are_those_of_the_lessons():
