@@ -4,19 +4,21 @@ Lengths come from tables of real traffic (lengths.json, with sources), drawn by 
 cumulative share, and the table says which length stands there. Or they come from a trace file that the learner has.
 """
 
-import csv
+import gc
 import json
-import math
 import os
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections import deque
+from dataclasses import dataclass, fields
 from functools import cache, partial
 from importlib.resources import files
+from itertools import repeat
 from pathlib import Path
 
 import numpy as np
 
 from pagedkv.arguments import finite_number, one_of, whole_number
+from pagedkv.simulation.trace_rows import MAX_S, MAX_TOKENS, PER_UNIT
+from pagedkv.simulation.traces import read_columns
 
 WORKLOADS = (
     "paper-sharegpt",
@@ -28,7 +30,6 @@ WORKLOADS = (
     "mooncake-synthetic",
 )
 MAX_REQUESTS = 10**7
-MAX_TOKENS = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ class Request:
     def __post_init__(self):
         keep = partial(object.__setattr__, self)  # plain numbers: sums of a NumPy int32 would overflow
         keep("request_id", whole_number("request_id", self.request_id, 0, 2**63 - 1))
-        keep("arrival_s", finite_number("arrival_s", self.arrival_s, 0, 1e9))
+        keep("arrival_s", finite_number("arrival_s", self.arrival_s, 0, MAX_S))
         keep("prompt_tokens", whole_number("prompt_tokens", self.prompt_tokens, 1, MAX_TOKENS))
         keep("output_tokens", whole_number("output_tokens", self.output_tokens, 0, MAX_TOKENS))
 
@@ -88,34 +89,54 @@ def length_table(name: str) -> dict:
     return _tables()[one_of("name", name, WORKLOADS)]
 
 
-def load_trace(path) -> list[Request]:
-    """Read an Azure LLM inference CSV (TIMESTAMP, ContextTokens, GeneratedTokens) or a Mooncake JSONL (timestamp in ms,
-    input_length, output_length). Arrivals count from the first request. Raises ValueError with the line number for
-    anything that is not a request, and for lines out of time order.
+class Trace(list):
+    """The requests of a trace, and how many of its rows were left out because they have no prompt tokens."""
+
+    skipped = 0
+
+
+def load_trace(path, *, limit: int | None = None, unit: str | None = None, skip_empty: bool = False) -> Trace:
+    """Read the first `limit` requests of a trace file, or all. Arrivals count from the first.
+
+    A trace is a CSV (commas, semicolons, tabs or bars) or has one JSON object a line; it may be gzip or zstd, UTF-8 or
+    UTF-16. Its columns are those of Azure's LLM inference traces (TIMESTAMP, ContextTokens, GeneratedTokens), Mooncake
+    (timestamp in ms, input_length, output_length), BurstGPT (Timestamp in s, Request tokens, Response tokens) or Vidur
+    (arrived_at in s, num_prefill_tokens, num_decode_tokens); others are ignored. `unit`, "s" or "ms", says what the
+    times count where it is not what stands here. `skip_empty` leaves out rows without prompt tokens and counts them in
+    Trace.skipped; a row without output tokens is a request. Lines behind the limit are not read.
+
+    Raises ValueError that says what was found, with the line number where it is a line: anything that is not a request,
+    lines out of time order. Warns where milliseconds look like seconds and no unit was stated. Needs pyarrow.
     """
     if not isinstance(path, str | os.PathLike):
         raise TypeError(f"path must name a file, not be {path!r}")
-    path = Path(path)
-    with path.open(encoding="utf-8-sig", errors="replace") as file:
-        lines = [(number, line.strip()) for number, line in enumerate(file, 1) if line.strip()]
-    if not lines:
-        raise ValueError(f"path names {path}, which is empty; it must be an Azure CSV or a Mooncake JSONL trace")
-    requests, read, first_s, last_s = [], _mooncake, None, -math.inf
-    for number, line in lines:
-        try:
-            if number == lines[0][0] and not line.startswith("{"):
-                read = partial(_azure, _azure_columns(line))
-                continue
-            now_s, prompt_tokens, output_tokens = read(line)
-            if now_s < last_s:
-                raise ValueError(f"the time goes back by {last_s - now_s:g} s; lines must be in time order")
-            first_s = now_s if first_s is None else first_s
-            requests.append(Request(len(requests), round(now_s - first_s, 6), prompt_tokens, output_tokens))
-        except (TypeError, ValueError, csv.Error) as error:
-            raise ValueError(f"{path}, line {number}: {error}") from None
-        last_s = now_s
-    if not requests:
-        raise ValueError(f"path names {path}, which has a header but no request")
+    if limit is not None:
+        limit = whole_number("limit", limit, 1)
+    if unit is not None:
+        one_of("unit", unit, PER_UNIT)
+    if not isinstance(skip_empty, bool):
+        raise TypeError(f"skip_empty must be True or False, not {skip_empty!r}")
+    (times, prompts, outputs), skipped = read_columns(Path(path), limit, unit, skip_empty)
+    trace = Trace(_requests((times - times[0]) / 1e6, prompts, outputs))
+    trace.skipped = skipped
+    return trace
+
+
+def _requests(arrivals: np.ndarray, prompts: np.ndarray, outputs: np.ndarray) -> list[Request]:
+    """Requests of checked columns. Filling slots column by column takes a tenth of the time of a million constructors,
+    each with its checks; the garbage collector, which would look at all of them again and again, waits.
+    """
+    n = len(arrivals)
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        requests = list(map(object.__new__, repeat(Request, n)))
+        for field, column in zip(fields(Request), (range(n), arrivals, prompts, outputs), strict=True):
+            values = column if isinstance(column, range) else column.tolist()
+            deque(map(getattr(Request, field.name).__set__, requests, values), maxlen=0)
+    finally:
+        if collecting:
+            gc.enable()
     return requests
 
 
@@ -131,44 +152,3 @@ def _draw(rng: np.random.Generator, part: dict, n: int) -> np.ndarray:
     else:
         lengths = np.interp(rng.random(n), _tables()["p"], part["quantiles"])
     return np.maximum(np.rint(lengths).astype(np.int64), 1)
-
-
-def _azure_columns(header: str) -> list[str]:
-    columns = _cells(header)
-    for name in ("TIMESTAMP", "ContextTokens", "GeneratedTokens"):
-        if columns.count(name) != 1:
-            problem = f"stands there {columns.count(name)} times" if name in columns else "is missing"
-            raise ValueError(f"the header must name TIMESTAMP, ContextTokens and GeneratedTokens; {name} {problem}")
-    return columns
-
-
-def _cells(line: str) -> list[str]:
-    return [cell.strip() for cell in next(csv.reader([line]))]
-
-
-def _azure(columns: list[str], line: str) -> tuple[float, int, int]:
-    cells = _cells(line)
-    if len(cells) != len(columns):
-        raise ValueError(f"{len(cells)} columns, the header has {len(columns)}")
-    row = dict(zip(columns, cells, strict=True))
-    for name in ("ContextTokens", "GeneratedTokens"):
-        if not (row[name].isascii() and row[name].isdigit()):
-            raise ValueError(f"{name} must be a whole number, not {row[name]!r}")
-    time = datetime.fromisoformat(row["TIMESTAMP"])
-    time = time if time.tzinfo else time.replace(tzinfo=UTC)  # without a zone the local clock's summer time would count
-    return time.timestamp(), int(row["ContextTokens"]), int(row["GeneratedTokens"])
-
-
-def _mooncake(line: str) -> tuple[float, int, int]:
-    try:
-        row = json.loads(line)
-        time, prompt, output = row["timestamp"], row["input_length"], row["output_length"]
-    except (json.JSONDecodeError, RecursionError, TypeError):
-        raise ValueError(f"must be a JSON object, not {line[:60]!r}") from None
-    except KeyError as error:
-        raise ValueError(f"{error} is missing; a line must have timestamp, input_length and output_length") from None
-    return (
-        finite_number("timestamp", time) / 1000,
-        whole_number("input_length", prompt, 1),
-        whole_number("output_length", output),
-    )
