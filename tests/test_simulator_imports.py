@@ -28,7 +28,7 @@ def loaded_by(code: str, *, blocked: tuple[str, ...] = ()) -> set[str]:
 
 def test_the_lower_floors_need_numpy_only():
     loaded = loaded_by("\n".join(f"import pagedkv.{name}" for name in FLOORS))
-    assert not loaded & {"torch", "triton", "matplotlib", "ipywidgets", "IPython"}
+    assert not loaded & {"torch", "triton", "matplotlib", "ipywidgets", "IPython", "pyarrow"}
 
 
 @pytest.mark.parametrize("lesson", LESSONS)

@@ -73,7 +73,7 @@ def _as_utf8(path: Path, file: io.BufferedReader) -> io.BufferedReader:
     if found := _begins(file, BINARY):
         raise refusal(path, found)
     head = file.peek()
-    encoding = _begins(file, MARKS) or {(0, 1): "utf-16-be", (1, 0): "utf-16-le"}.get(tuple(map(bool, head[:2])))
+    encoding = _begins(file, MARKS) or _unmarked_utf16(head)
     if encoding or (b"\r" in head and b"\n" not in head):
         file = io.BufferedReader(_Recoded(io.TextIOWrapper(file, encoding or "utf-8", errors="replace")))
         head = file.peek()
@@ -83,6 +83,13 @@ def _as_utf8(path: Path, file: io.BufferedReader) -> io.BufferedReader:
     if found := next((name for start, name in TEXT.items() if head.startswith(start)), None):
         raise refusal(path, found)
     return file
+
+
+def _unmarked_utf16(head: bytes) -> str | None:
+    even, odd = head[:16:2], head[1:16:2]  # one of the two is zero in each character of a header
+    if not odd:
+        return None
+    return "utf-16-le" if all(even) and not any(odd) else "utf-16-be" if all(odd) and not any(even) else None
 
 
 class _Recoded(io.RawIOBase):

@@ -53,20 +53,20 @@ class RowReader:
         self.first = self.last = None
 
     def read(self, block: bytes, skip_empty: bool) -> np.ndarray:
-        columns = self._at_once(block)
+        lines = np.count_nonzero(np.frombuffer(block, np.uint8) == ord("\n"))
+        columns = self._at_once(block, lines)
         if columns is None or not self._sound(*columns, 0 if skip_empty else 1):
             columns = self._line_by_line(block, skip_empty)
-        self.number += block.count(b"\n")
+        self.number += lines
         if columns.size:
             self.first = columns[0, 0] if self.first is None else self.first
             self.last = columns[0, -1]
         return columns
 
-    def _at_once(self, block: bytes) -> np.ndarray | None:
+    def _at_once(self, block: bytes, lines: int) -> np.ndarray | None:
         """The columns as pyarrow reads them, None where it cannot or where it reads more than plain Python would."""
-        block = block.strip(b"\r\n")
-        if b"0x" in block or b"0X" in block:  # pyarrow takes 0x10 for 16
-            return None
+        if self.separator and any(x in block and b"0" + x in block for x in (b"x", b"X")):
+            return None  # pyarrow takes 0x10 for 16
         pa = arrow()
         zone = "UTC" if ZONE.search(block[: block.find(b"\n")]) else None
         time = pa.timestamp("ns", zone) if self.unit == "date" else pa.float64()
@@ -85,15 +85,17 @@ class RowReader:
                 table = pa.json.read_json(pa.BufferReader(block), pa.json.ReadOptions(**whole), parse)
         except pa.ArrowInvalid:
             return None
-        if table.num_rows != block.count(b"\n") + 1 or any(column.null_count for column in table.columns):
+        if table.num_rows != lines and table.num_rows != sum(map(bool, map(bytes.strip, block.split(b"\n")))):
+            return None
+        if any(column.null_count for column in table.columns):
             return None
         times, prompts, outputs = (column.to_numpy() for column in table.columns)
         if self.unit == "date":
             times = times.astype("datetime64[ns]").astype(np.int64) // 1000
         else:
-            times = np.rint(times * PER_UNIT[self.unit])
-            if not (np.abs(times) < FAR).all():
+            if not (np.abs(times) < FAR / PER_UNIT[self.unit]).all():
                 return None
+            times = np.rint(times * PER_UNIT[self.unit])
         return np.array([times, prompts, outputs], dtype=np.int64)
 
     def _sound(self, times: np.ndarray, prompts: np.ndarray, outputs: np.ndarray, least: int) -> bool:

@@ -14,7 +14,7 @@ from pagedkv.simulation.trace_file import open_lines, refusal
 from pagedkv.simulation.trace_rows import Form, RowReader, is_count, split
 
 SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
-BLOCK = 2**20  # bytes that are read at once
+BLOCK, LINES = 2**22, 2**16  # bytes that are read at once, or lines where they are counted
 FORMS = (
     Form("TIMESTAMP", "ContextTokens", "GeneratedTokens", "date"),  # Azure LLM inference
     Form("timestamp", "input_length", "output_length", "ms"),  # Mooncake
@@ -34,7 +34,7 @@ def read_columns(path: Path, limit: int | None, unit: str | None, skip_empty: bo
             if limit is None:
                 block = rest + file.read(BLOCK) + file.readline()
             else:
-                block = rest + b"".join(islice(file, limit - kept - bool(rest)))
+                block = rest + b"".join(islice(file, min(limit - kept, LINES) - bool(rest)))
             if not block:
                 break
             rest = b""
@@ -49,7 +49,8 @@ def read_columns(path: Path, limit: int | None, unit: str | None, skip_empty: bo
     columns = np.concatenate(blocks, axis=1)
     if unit is None and reader.form.unit == "ms" and (sign := _sign_of_seconds(columns[0])):
         warnings.warn(
-            f"{path}: {reader.form.time} is read as milliseconds, but {sign}; state unit='s' or unit='ms'", stacklevel=3
+            f"{path}: {reader.form.time} is read as milliseconds, but it {sign}; state unit='s' or unit='ms'",
+            stacklevel=3,
         )
     return columns, skipped
 

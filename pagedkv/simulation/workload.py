@@ -4,14 +4,14 @@ Lengths come from tables of real traffic (lengths.json, with sources), drawn by 
 cumulative share, and the table says which length stands there. Or they come from a trace file that the learner has.
 """
 
-import gc
 import json
 import os
 from collections import deque
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cache, partial
 from importlib.resources import files
-from itertools import repeat
+from operator import eq
 from pathlib import Path
 
 import numpy as np
@@ -89,10 +89,37 @@ def length_table(name: str) -> dict:
     return _tables()[one_of("name", name, WORKLOADS)]
 
 
-class Trace(list):
-    """The requests of a trace, and how many of its rows were left out because they have no prompt tokens."""
+class Trace(Sequence):
+    """The requests of a trace in order of arrival, kept as columns and made when they are asked for; a slice is a list
+    of them. `skipped` counts the rows that were left out because they have no prompt tokens.
+    """
 
-    skipped = 0
+    def __init__(self, times: np.ndarray, prompts: np.ndarray, outputs: np.ndarray, skipped: int):
+        self._columns = np.arange(len(times)), (times - times[0]) / 1e6, prompts, outputs
+        self.skipped = skipped
+
+    def __len__(self) -> int:
+        return len(self._columns[0])
+
+    def __getitem__(self, index):
+        if not isinstance(index, slice):
+            index = range(len(self))[index]
+            return self[index : index + 1][0]
+        values = [column[index].tolist() for column in self._columns]
+        requests = [object.__new__(Request) for _ in values[0]]
+        for field, column in zip(fields(Request), values, strict=True):  # checked as columns, so past Request's checks
+            deque(map(getattr(Request, field.name).__set__, requests, column), maxlen=0)
+        return requests
+
+    def __iter__(self) -> Iterator[Request]:
+        for start in range(0, len(self), 4096):
+            yield from self[start : start + 4096]
+
+    def __eq__(self, other) -> bool:
+        return isinstance(other, Sequence) and len(self) == len(other) and all(map(eq, self, other))
+
+    def __repr__(self) -> str:
+        return f"Trace({len(self):,} requests in {self[-1].arrival_s:,.0f} s, {self.skipped:,} skipped)"
 
 
 def load_trace(path, *, limit: int | None = None, unit: str | None = None, skip_empty: bool = False) -> Trace:
@@ -116,28 +143,8 @@ def load_trace(path, *, limit: int | None = None, unit: str | None = None, skip_
         one_of("unit", unit, PER_UNIT)
     if not isinstance(skip_empty, bool):
         raise TypeError(f"skip_empty must be True or False, not {skip_empty!r}")
-    (times, prompts, outputs), skipped = read_columns(Path(path), limit, unit, skip_empty)
-    trace = Trace(_requests((times - times[0]) / 1e6, prompts, outputs))
-    trace.skipped = skipped
-    return trace
-
-
-def _requests(arrivals: np.ndarray, prompts: np.ndarray, outputs: np.ndarray) -> list[Request]:
-    """Requests of checked columns. Filling slots column by column takes a tenth of the time of a million constructors,
-    each with its checks; the garbage collector, which would look at all of them again and again, waits.
-    """
-    n = len(arrivals)
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        requests = list(map(object.__new__, repeat(Request, n)))
-        for field, column in zip(fields(Request), (range(n), arrivals, prompts, outputs), strict=True):
-            values = column if isinstance(column, range) else column.tolist()
-            deque(map(getattr(Request, field.name).__set__, requests, values), maxlen=0)
-    finally:
-        if collecting:
-            gc.enable()
-    return requests
+    columns, skipped = read_columns(Path(path), limit, unit, skip_empty)
+    return Trace(*columns, skipped)
 
 
 @cache
