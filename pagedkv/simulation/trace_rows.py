@@ -21,6 +21,7 @@ MAX_S = 10**9
 PER_UNIT = {"s": 10**6, "ms": 10**3}  # microseconds
 FAR = 2**53  # microseconds, beyond which floats skip some
 ZONE = re.compile(rb"\d:\d\d[\d.]*(Z|[+-]\d\d)")
+COUNT = re.compile(r"\d+|-0+", re.ASCII)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -41,7 +42,7 @@ def split(line: str, separator: str) -> list[str]:
 
 
 def is_count(cell: str) -> bool:
-    return cell.isascii() and cell.isdigit()
+    return COUNT.fullmatch(cell) is not None
 
 
 class RowReader:
