@@ -256,6 +256,8 @@ def test_stamps(tmp_path, monkeypatch, text, arrivals):
 def test_a_stamp_that_is_none_names_its_line(tmp_path, stamp, message):
     with pytest.raises(ValueError, match=f"trace.csv, line 2: {message}"):
         load_trace(write(tmp_path, mooncake(0, stamp)))
+    with pytest.raises(ValueError, match="line 1: timestamp must be within 285 years of 0, not 1e\\+30 ms"):
+        load_trace(write(tmp_path, mooncake("1e30", "1e30")))
     with pytest.raises(ValueError, match="line 2: 'timestamp' is missing"):
         load_trace(write(tmp_path, mooncake(0, 0).replace("0", "9", 1).replace('"timestamp": 0, ', "")))
 
@@ -309,6 +311,12 @@ def test_a_file_of_another_shape_is_refused_by_what_was_found(tmp_path, content,
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(ValueError, match=f"trace.csv.*{found}|{found}"):
         load_trace(path)
+
+
+def test_two_objects_on_a_line_are_refused(tmp_path):
+    first, second = FORMS["mooncake"].splitlines()
+    with pytest.raises(ValueError, match="line 2: must be a JSON object on one line"):
+        load_trace(write(tmp_path, f"{first}\n{second}{second}\n"))
 
 
 def test_a_folder_is_refused(tmp_path):

@@ -72,18 +72,17 @@ class RowReader:
         zone = "UTC" if ZONE.search(block[: block.find(b"\n")]) else None
         time = pa.timestamp("ns", zone) if self.unit == "date" else pa.float64()
         types = dict(zip(self.form[:3], (time, pa.int64(), pa.int64()), strict=True))
-        whole = {"use_threads": False, "block_size": len(block) + 1}
         try:
             if self.separator:
                 table = pa.csv.read_csv(
                     pa.BufferReader(block),
-                    pa.csv.ReadOptions(column_names=self.names, **whole),
+                    pa.csv.ReadOptions(column_names=self.names, use_threads=False),
                     pa.csv.ParseOptions(delimiter=self.separator),
-                    pa.csv.ConvertOptions(column_types=types, include_columns=types, null_values=[]),
+                    pa.csv.ConvertOptions(column_types=types, include_columns=types),
                 )
             else:
                 parse = pa.json.ParseOptions(explicit_schema=pa.schema(types), unexpected_field_behavior="ignore")
-                table = pa.json.read_json(pa.BufferReader(block), pa.json.ReadOptions(**whole), parse)
+                table = pa.json.read_json(pa.BufferReader(block), pa.json.ReadOptions(use_threads=False), parse)
         except pa.ArrowInvalid:
             return None
         if table.num_rows != lines and table.num_rows != sum(map(bool, map(bytes.strip, block.split(b"\n")))):
