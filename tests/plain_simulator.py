@@ -17,6 +17,7 @@ FIELDS = (
     "reserved",
     "internal",
     "external",
+    "free",
     "rounding",
     "running",
     "waiting",
@@ -29,7 +30,6 @@ class PagedWithIds(Policy):
     """`Paged` with a real BlockPool and a list of block ids for every request."""
 
     def __init__(self, num_blocks, block_size=16, watermark=0.01):
-        super().__init__()
         self.pool = BlockPool(num_blocks, block_size)
         self.block_size, self.slots = block_size, num_blocks * block_size
         self.must_stay_free = int(num_blocks * watermark)
@@ -99,7 +99,13 @@ def simulate_plainly(requests, policy, capacity, step_s=0.04):
         if not (arriving or waiting or running):
             break
         rows.append(
-            (*account(policy, running, others), len(running), len(waiting), preempted, policy.copied_tokens - copied)
+            (
+                *account(policy, running, waiting, others),
+                len(running),
+                len(waiting),
+                preempted,
+                policy.copied_tokens - copied,
+            )
         )
         for run in [run for run in running if run.tokens == run.request.total_tokens]:
             policy.release(run.request)
@@ -108,8 +114,8 @@ def simulate_plainly(requests, policy, capacity, step_s=0.04):
     return dict(zip(FIELDS, np.array(rows, int).reshape(-1, len(FIELDS)).T, strict=True)), refused, finished
 
 
-def account(policy, running, others):
-    """Every slot of the pool, put into one of four classes without using that they add up."""
+def account(policy, running, waiting, others):
+    """Every slot of the pool, put into one of five classes without using that they add up; and the rounding."""
     token_states = reserved = internal = rounding = 0
     for run in running:
         final = run.request.total_tokens
@@ -119,5 +125,10 @@ def account(policy, running, others):
         reserved += min(final, asked) - run.tokens
         internal += max(asked - final, 0)
         rounding += 0 if policy.block_size else held.size - held.requested
-    free = policy.arena.total_free if policy.block_size is None else policy.pool.num_free * policy.block_size
-    return token_states, reserved, internal, free + rounding + others, rounding
+    if policy.block_size:
+        free, too_small = policy.pool.num_free * policy.block_size, 0
+    else:
+        needed = policy.asked(waiting[0]) if waiting else 0  # by the head of the queue
+        free = sum(hole.size for hole in policy.arena.holes() if hole.size >= needed)
+        too_small = sum(hole.size for hole in policy.arena.holes() if hole.size < needed)
+    return token_states, reserved, internal, too_small + rounding + others, free, rounding

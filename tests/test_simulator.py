@@ -43,7 +43,7 @@ def assert_accounted(timeline):
         getattr(timeline, name) for name in (*SHARES, "rounding", "running", "waiting", "preemptions", "copied_tokens")
     ]
     assert all((part >= 0).all() for part in parts)
-    np.testing.assert_array_equal(sum(parts[:4]), timeline.capacity)
+    np.testing.assert_array_equal(sum(parts[: len(SHARES)]), timeline.capacity)
     assert (timeline.rounding <= timeline.external).all()
     assert sum(timeline.shares().values()) == pytest.approx(1, abs=1e-12)
 
@@ -114,6 +114,12 @@ def assert_map_agrees(timeline):
         for i, field in enumerate(("token_states", "reserved", "internal", "rounding"), 2):
             assert sum(piece[i] for piece in pieces) == getattr(timeline, field)[point]
         assert len({piece.request_id for piece in pieces}) == timeline.running[point]
+        holes = timeline.holes(step)
+        assert sum(hole.size for hole in holes if hole.usable) == timeline.free[point]
+        covered = sorted(
+            [(p.start, p.start + sum(p[2:])) for p in pieces] + [(h.start, h.start + h.size) for h in holes]
+        )
+        assert all(end <= start for (_, end), (start, _) in zip(covered, covered[1:], strict=False))
         held = {}
         for piece in pieces:
             held.setdefault(piece.request_id, set()).add(piece.start)
@@ -129,7 +135,8 @@ def test_a_run_by_hand():
     np.testing.assert_array_equal(timeline.token_states, [2 + 1 + 1, 3 + 2, 4 + 3])
     np.testing.assert_array_equal(timeline.reserved, [0 + 1 + 0, 1 + 0, 0])
     np.testing.assert_array_equal(timeline.internal, [0 + 0 + 1, 0, 1])
-    np.testing.assert_array_equal(timeline.external, [3, 3, 1])
+    np.testing.assert_array_equal(timeline.free, [2, 2, 0])
+    np.testing.assert_array_equal(timeline.external, [1, 1, 1])  # the slot that no block has
     assert timeline.finished == {0: 2, 1: 2, 2: 0}
     assert timeline.snapshot(1)[:2] == [(0, 0, 2, 0, 0, 0), (1, 2, 2, 0, 0, 0)]
 
@@ -142,6 +149,43 @@ def test_the_latest_is_preempted_first_and_computes_its_tokens_again():
     np.testing.assert_array_equal(timeline.waiting[:3], [1, 2, 1])
     assert {piece.request_id for piece in timeline.snapshot(2)} == {0, 1}  # not request 2, which came later
     assert set(timeline.finished) == {0, 1, 2}
+
+
+@pytest.mark.parametrize(("watermark", "preemptions", "steps"), [(0.0, 9, 58), (0.5, 0, 72)])
+def test_two_that_outgrow_the_pool_take_turns_or_wait(watermark, preemptions, steps):
+    timeline = simulate(requests_of((34, 35), (34, 35)), Paged(7, 16, watermark), 7 * 16)
+    assert (timeline.preemptions.sum(), timeline.num_steps) == (preemptions, steps)
+
+
+def test_many_preemptions_still_beat_one_request_after_the_other():
+    policy, one_by_one = Paged(9, 16, 0.0), Paged(9, 16, 1.0)
+    timeline = simulate(requests_of(*[(8, 120)] * 40), policy, 9 * 16)
+    assert (timeline.preemptions.sum(), timeline.num_steps, policy.num_free) == (516, 3080, 9)
+    assert simulate(requests_of(*[(8, 120)] * 40), one_by_one, 9 * 16).num_steps == 4840
+
+
+def test_holes_are_free_while_nobody_waits_and_external_while_they_are_too_small_for_the_head():
+    # Requests 0, 1 and 2 hold 5, 4 and 4 slots; 1 leaves after step 0, 2 after step 2; 3 wants 6 in a row.
+    timeline = simulate(requests_of((2, 3), (4, 0), (2, 2), (5, 1)), Oracle(Arena(14)), 14)
+    np.testing.assert_array_equal(timeline.waiting, [1, 1, 1, 0, 0])
+    np.testing.assert_array_equal(timeline.external, [1, 5, 5, 0, 0])
+    np.testing.assert_array_equal(timeline.free, [0, 0, 0, 3, 8])
+    assert timeline.holes(1) == [(5, 4, False), (13, 1, False)]
+
+
+def test_a_hole_that_could_take_a_preempted_request_is_free():
+    # At step 3 request 0 wants 8 slots in a row; 1 goes back for that, and could have the 4 that 0 leaves, not the 3.
+    timeline = simulate(requests_of((2, 8), (1, 9)), GrowByCopy(Arena(15), 4, 2.0), 15)
+    assert (timeline.preemptions[3], timeline.running[3], timeline.waiting[3]) == (1, 1, 1)
+    assert timeline.holes(3) == [(0, 4, True), (12, 3, False)]
+    assert (timeline.free[3], timeline.external[3]) == (4, 3)
+
+
+def test_every_free_block_is_free_those_too_that_the_watermark_keeps():
+    timeline = simulate(requests_of((4, 4), (8, 8), (8, 1)), Paged(8, 4, 0.5), 34)
+    np.testing.assert_array_equal(timeline.waiting[:2], [1, 1])
+    np.testing.assert_array_equal(timeline.free[:2], [20, 12])  # blocks that request 2 may not have yet
+    assert set(timeline.external.tolist()) == {2}  # 34 slots are 8 blocks and 2 that no block has
 
 
 def test_a_request_larger_than_the_pool_is_refused_and_the_others_go_on():
@@ -210,9 +254,10 @@ def test_shares_count_only_the_steps_at_which_a_request_waits():
         "reserved": (3 + 2 + 1) / 32,
         "internal": 0,
         "external": 4 / 32,
+        "free": 0,
     }
     alone = simulate(requests_of((4, 0)), Oracle(Arena(8)), 8)  # nobody ever waits: all steps at which one runs
-    assert alone.shares() == {"token_states": 0.5, "reserved": 0, "internal": 0, "external": 0.5}
+    assert alone.shares() == {"token_states": 0.5, "reserved": 0, "internal": 0, "external": 0, "free": 0.5}
 
 
 def test_growth_by_copy_counts_what_it_copies():

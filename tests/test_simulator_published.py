@@ -11,7 +11,7 @@ from pagedkv.simulation.simulator import simulate
 from pagedkv.simulation.workload import sample_requests
 
 SLOTS = 15_728
-PUBLISHED = {  # per cent of the pool: token states, reserved, internal, external and others
+PUBLISHED = {  # per cent of the pool: token states, reserved, internal, external and others: here external + free
     MaxLength: (20.4, 13.3, 57.3, 8.9),
     PowerOfTwo: (26.8, 17.9, 13.6, 41.6),
     Oracle: (38.2, 25.2, 0.0, 36.6),
@@ -19,8 +19,10 @@ PUBLISHED = {  # per cent of the pool: token states, reserved, internal, externa
 
 
 def shares(make_policy, seed):
+    """The four shares as the paper divides the pool, in per cent."""
     timeline = simulate(sample_requests("paper-sharegpt", 3000, seed=seed), make_policy(), SLOTS)
-    return [100 * share for share in timeline.shares().values()]
+    token_states, reserved, internal, external, free = (100 * share for share in timeline.shares().values())
+    return token_states, reserved, internal, external + free
 
 
 @pytest.mark.parametrize("policy", PUBLISHED)
@@ -32,14 +34,25 @@ def test_a_buddy_arena_gives_the_published_shares(policy):
 
 @pytest.mark.parametrize("policy", [PowerOfTwo, Oracle])
 def test_first_fit_leaves_far_less_outside(policy):
-    token_states, _, _, external = shares(lambda: policy(Arena(SLOTS)), 0)
+    token_states, _, _, others = shares(lambda: policy(Arena(SLOTS)), 0)
     assert token_states > PUBLISHED[policy][0] + 10
-    assert external < PUBLISHED[policy][3] - 15
+    assert others < PUBLISHED[policy][3] - 15
 
 
 def test_the_buddy_rounding_is_most_of_what_is_external():
     timeline = simulate(sample_requests("paper-sharegpt", 3000), Oracle(BuddyArena(SLOTS)), SLOTS)
     assert timeline.rounding.sum() > 0.6 * timeline.external.sum()
+
+
+@pytest.mark.parametrize("policy", PUBLISHED)
+def test_while_a_request_waits_every_hole_is_too_small_for_it(policy):
+    timeline = simulate(sample_requests("paper-sharegpt", 300), policy(BuddyArena(SLOTS)), SLOTS)
+    assert timeline.shares()["free"] == 0 and timeline.free[-1] > 0
+
+
+def test_a_paged_pool_has_free_blocks_and_no_external_slot():
+    shares = simulate(sample_requests("paper-sharegpt", 300), Paged(SLOTS // 16), SLOTS).shares()
+    assert shares["external"] == 0 < 0.01 < shares["free"]
 
 
 def test_paging_fills_the_pool():

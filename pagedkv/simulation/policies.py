@@ -1,9 +1,10 @@
 """How much memory each policy holds for a request, and when: the one thing in which the five differ.
 
 A policy has three verbs: `admit` (the prompt is stored), `grow` (one more token is), `release`. `refusal` says whether
-a request can never fit. `grow_all` grows every request held by many tokens at once, as far as nothing but growth
-happens.
+a request can never fit. `grow_all` grows all by many tokens at once, as far as nothing but growth happens.
 """
+
+from functools import cached_property
 
 from pagedkv.arguments import finite_number, whole_number
 from pagedkv.block_pool import MAX_BLOCKS, OutOfBlocks
@@ -13,24 +14,26 @@ from pagedkv.sizing import BLOCK_SIZE, ceil_div
 
 
 class Policy:
-    """What the simulator relies on.
+    """What the simulator relies on. One of your own needs `slots`, `admit`, `grow` and `release`; the rest may stay.
 
-    A policy of your own needs `admit`, `grow` and `release`; `grow_all` may stay as it is.
+    `admit` and `grow` raise OutOfMemory or OutOfBlocks, changing nothing, when there is no room now. In contiguous
+    memory `held` maps request ids to extents; a policy with a `block_size` holds just the blocks that the tokens need.
     """
 
     slots: int  # token slots it manages
-    block_size: int | None = None  # None: contiguous extents, which `held` maps request ids to
+    block_size: int | None = None  # None: contiguous
     copied_tokens = 0
 
-    def __init__(self):
-        self.held = {}
+    @cached_property
+    def held(self) -> dict:
+        """What each request holds, by its id."""
+        return {}
 
     def refusal(self, request: Request) -> str | None:
         """Why this request can never be served, or None."""
 
     def grow_all(self, steps: int) -> int:
-        """Grow every request by up to `steps` tokens, as long as only growth happens; return by how many. What is left
-        is done by `grow`, but a policy with blocks returns fewer only when the next step does not fit."""
+        """Grow every request by up to `steps` tokens at once; return by how many. What is left is done by `grow`."""
         return 0
 
     def _check_new(self, request: Request) -> None:
@@ -50,7 +53,6 @@ class Reservation(Policy):
     """One extent for a request's whole life, from the first step on. Subclasses say how many slots they ask for."""
 
     def __init__(self, arena: Arena | BuddyArena):
-        super().__init__()
         if not isinstance(arena, (Arena, BuddyArena)):
             raise TypeError(f"arena must be an Arena or a BuddyArena, not {arena!r}")
         self.arena = arena
@@ -187,7 +189,6 @@ class Paged(Policy):
     """
 
     def __init__(self, num_blocks: int, block_size: int = BLOCK_SIZE, watermark: float = 0.01):
-        super().__init__()
         self.num_blocks = whole_number("num_blocks", num_blocks, 1, MAX_BLOCKS)
         self.block_size = whole_number("block_size", block_size, 1, MAX_BLOCKS)
         self.watermark_blocks = int(finite_number("watermark", watermark, 0, 1) * self.num_blocks)

@@ -8,10 +8,10 @@ preempted: its memory is freed, it goes back to the head of the queue with what 
 (recomputation), and nothing is admitted in that step.
 
     timeline = simulate(sample_requests("azure-conv", 300), MaxLength(Arena(15728)), 15728)
-    timeline.shares()                  # {"token_states": ..., "reserved": ..., "internal": ..., "external": ...}
+    timeline.shares()                  # a dict: token_states, reserved, internal, external, free
     timeline.step, .token_states, ...  # arrays, one entry per step (see timeline.Timeline)
-    timeline.snapshot(step)            # the memory map: list of Piece(request_id, start, tokens, reserved, internal,
-    rounding)
+    timeline.snapshot(step)            # the memory map: a list of Piece(request_id, start, tokens, reserved, ...)
+    timeline.holes(step)               # what lies between: a list of Hole(start, size, usable)
     timeline.refused                   # {request_id: why it can never fit}
 """
 
@@ -25,9 +25,10 @@ from tqdm import tqdm
 
 from pagedkv.arguments import finite_number, listed, whole_number
 from pagedkv.block_pool import OutOfBlocks
-from pagedkv.simulation.arena import MAX_SLOTS, OutOfMemory
+from pagedkv.simulation.arena import MAX_SLOTS, Arena, BuddyArena, Extent, OutOfMemory
+from pagedkv.simulation.log import Layout, Log, Stay
 from pagedkv.simulation.policies import Policy
-from pagedkv.simulation.timeline import Log, Stay, Timeline
+from pagedkv.simulation.timeline import Timeline
 from pagedkv.simulation.workload import Request
 
 MAX_STEPS = 10**7  # busy ones: a Timeline has an entry for each
@@ -40,18 +41,22 @@ def simulate(
     seconds.
 
     A request that can never fit is refused when it arrives, with the reason in Timeline.refused; the others go on.
-    Raises ValueError when that leaves none. It advances from event to event: `Policy.grow_all` says how many steps of
-    mere growth lie ahead.
+    Raises ValueError when that leaves none, or when the policy makes no progress. It advances from event to event:
+    `Policy.grow_all` says how many steps of mere growth lie ahead.
     """
     requests = listed("requests", requests, "Request objects")
     if not isinstance(policy, Policy):
         raise TypeError(f"policy must be a Policy, not {policy!r}")
-    policy_slots = whole_number("policy.slots", policy.slots, 1)
+    for verb in ("admit", "grow", "release"):
+        if not callable(getattr(policy, verb, None)):
+            raise TypeError(f"policy must have {verb}(request), which {type(policy).__name__} has not")
+    policy_slots = whole_number("policy.slots", getattr(policy, "slots", None), 1)
     capacity = whole_number("capacity", capacity, policy_slots, MAX_SLOTS)
     step_s = finite_number("step_s", step_s, 1e-6)
     if policy.held:
         raise ValueError(f"policy must hold no request at the start, not {sorted(policy.held)}")
     log = Log()
+    log.usable = policy_slots if policy.block_size else sum(hole.size for hole in _holes(policy))
     arrivals = _arrivals(requests, policy, step_s, log)
     run = _Run(policy, log)
     point = idle_steps = 0
@@ -64,6 +69,7 @@ def simulate(
             if not run.running and not run.waiting:
                 gap = arrivals[0][0] - point - idle_steps
                 log.gaps.append((point, gap))
+                run.note_holes(point)
                 idle_steps += gap - 1
                 point += 1
                 continue
@@ -72,6 +78,7 @@ def simulate(
                 run.admit(point)
             if not run.running:
                 continue
+            run.note_holes(point)
             event = min(run.next_stop(), MAX_STEPS)
             if preempted:
                 event = point + 1
@@ -93,22 +100,18 @@ class _Run:
         self.waiting: deque[Request] = deque()
         self.running: dict[int, Stay] = {}  # request_id -> its stay, in order of admission
         self.stops: list[tuple[int, int]] = []  # a heap of (point, request_id)
+        self.first: Stay | None = None  # the latest that was admitted with nothing else running
 
     def grow(self, point: int) -> bool:
         """One more token for each running request. Returns whether one was preempted for it."""
         if self.policy.grow_all(1):
             return False
         num_preempted, copied = len(self.log.preempted), self.policy.copied_tokens
-        if self.policy.block_size is not None:  # any free block will do, so only their number decides how many must go
-            self._preempt_latest(point)
-            while self.running and not self.policy.grow_all(1):
-                self._preempt_latest(point)
-            return True
         for request_id, stay in list(self.running.items()):
             while request_id in self.running:
                 try:
                     self.policy.grow(stay.request)
-                except OutOfMemory:
+                except (OutOfMemory, OutOfBlocks):
                     self._preempt_latest(point)
                 else:
                     self._follow(stay, point)
@@ -123,19 +126,30 @@ class _Run:
         With nothing running, a head that does not fit never will.
         """
         while self.waiting:
-            request = self.waiting[0]
+            request, alone = self.waiting[0], not self.running
             try:
                 self.policy.admit(request)
             except (OutOfMemory, OutOfBlocks) as error:
+                self.log.wanted[request] = error.requested
                 if self.running:
                     return
                 self.log.refused[request.request_id] = (
                     f"request {request.request_id} does not fit an idle pool: {error}"
                 )
             else:
-                self._stay(request, point, point + request.output_tokens + 1, request.prompt_tokens)
+                stay = self._stay(request, point, point + request.output_tokens + 1, request.prompt_tokens)
+                if stay.extent:
+                    self.log.wanted[request] = stay.extent.requested
+                if alone:
+                    self.first = stay
             self.waiting.popleft()
             self.log.left_queue.append(point)
+
+    def note_holes(self, point: int) -> None:
+        """Record the holes of contiguous memory, which stay as they are until the next event, and who waits for one."""
+        if self.policy.block_size is None:
+            head = self.waiting[0] if self.waiting else None
+            self.log.layouts.append(Layout(point, _holes(self.policy), head))
 
     def next_stop(self) -> int:
         """The first point at which a running request is gone."""
@@ -159,21 +173,38 @@ class _Run:
         self.policy.release(stay.request)
         stay.stop = point
         request, stored = stay.request, stay.tokens + point - 1 - stay.start
+        if not self.running and stay is self.first and stored == stay.tokens:
+            raise ValueError(
+                f"policy {type(self.policy).__name__} must let requests progress: request {request.request_id} was "
+                "admitted with nothing else running, and preempted without storing a token"
+            )
         self.waiting.appendleft(replace(request, prompt_tokens=stored, output_tokens=request.total_tokens - stored))
         self.log.preempted.append(point)
 
     def _follow(self, stay: Stay, point: int) -> None:
         """If growth moved the request to another extent, its stay ends and a new one begins."""
-        if self.policy.held[stay.request.request_id] != stay.extent:
+        if self.policy.block_size is None and self.policy.held.get(stay.request.request_id) != stay.extent:
             self._stay(stay.request, point, stay.stop, stay.tokens + point - stay.start)
             stay.stop = point
 
-    def _stay(self, request: Request, start: int, stop: int, tokens: int) -> None:
-        extent = self.policy.held[request.request_id] if self.policy.block_size is None else None
+    def _stay(self, request: Request, start: int, stop: int, tokens: int) -> Stay:
+        extent = self.policy.held.get(request.request_id) if self.policy.block_size is None else None
         stay = Stay(request, start, stop, tokens, extent)
         self.running[request.request_id] = stay
         heappush(self.stops, (stop, request.request_id))
         self.log.stays.append(stay)
+        return stay
+
+
+def _holes(policy: Policy) -> list[Extent]:
+    """The holes of a contiguous policy, by address: its arena's, or without one what lies between its extents."""
+    if isinstance(arena := getattr(policy, "arena", None), (Arena, BuddyArena)):
+        return arena.holes()
+    holes, at = [], 0
+    for extent in sorted(extent for extent in policy.held.values() if extent):
+        holes.append(Extent(at, extent.start - at))
+        at = extent.start + extent.size
+    return [hole for hole in (*holes, Extent(at, policy.slots - at)) if hole.size > 0]
 
 
 def _arrivals(requests: list[Request], policy: Policy, step_s: float, log: Log) -> deque[tuple[int, Request]]:

@@ -1,10 +1,8 @@
 """What a simulated run held in memory at every step, in token slots, and where.
 
-The log of a run is a list of stays: which request held memory from which step to which. Between two events nothing but
-growth happens, so all the rest follows from the stays by sums over arrays.
+Between two events of a run's log nothing but growth happens, so all follows from the stays by sums over arrays.
 """
 
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
@@ -13,38 +11,10 @@ import numpy as np
 from pagedkv.arguments import whole_number
 from pagedkv.block_pool import BlockPool
 from pagedkv.simulation.arena import Extent
-from pagedkv.simulation.workload import Request
+from pagedkv.simulation.log import Layout, Log
 from pagedkv.sizing import ceil_div
 
-SHARES = ("token_states", "reserved", "internal", "external")
-
-
-@dataclass(slots=True)
-class Stay:
-    """A request that holds memory from point `start` to before `stop`, in contiguous memory one extent all that time.
-    It stores `tokens` tokens at `start` and one more at each following point."""
-
-    request: Request
-    start: int
-    stop: int
-    tokens: int
-    extent: Extent | None
-
-
-@dataclass
-class Log:
-    """The events of a run. Times are in points: a point is one step, or a whole idle gap."""
-
-    stays: list[Stay] = field(default_factory=list)  # in the order of admission
-    gaps: list[tuple[int, int]] = field(default_factory=list)  # (point, steps that it lasts)
-    arrival_steps: list[int] = field(default_factory=list)
-    left_queue: list[int] = field(
-        default_factory=list
-    )  # a point for each admission, and for each refusal after waiting
-    preempted: list[int] = field(default_factory=list)
-    copies: list[tuple[int, int]] = field(default_factory=list)  # (point, tokens)
-    refused: dict[int, str] = field(default_factory=dict)
-    finished: dict[int, int] = field(default_factory=dict)
+SHARES = ("token_states", "reserved", "internal", "external", "free")
 
 
 class Piece(NamedTuple):
@@ -57,6 +27,14 @@ class Piece(NamedTuple):
     reserved: int
     internal: int
     rounding: int
+
+
+class Hole(NamedTuple):
+    """`size` slots from `start` on that nobody holds; `usable` unless it is too small for a request that waits."""
+
+    start: int
+    size: int
+    usable: bool
 
 
 class _Stays(NamedTuple):
@@ -82,8 +60,11 @@ class Timeline:
     token_states                   slots that hold the K/V of a token
     reserved                       slots that will be used later by the request that holds them
     internal                       slots that the policy asked for and nobody will ever use
-    external                       all others: holes, free memory, the allocator's rounding. The four add up to
-    `capacity` rounding                       the part of `external` that the allocator added to what it was asked for
+    free                           slots that any request could use: the free blocks of a pool; the holes of an arena,
+                                   while a request waits only those that could take the head of the queue
+    external                       all others: holes too small for it, the allocator's rounding, what is not the
+                                   policy's. The five add up to `capacity`
+    rounding                       the part of `external` that the allocator added to what it was asked for
     running, waiting               requests
     preemptions, copied_tokens     requests preempted, and tokens moved to a larger extent, in the point's first step
 
@@ -93,11 +74,8 @@ class Timeline:
 
     def __init__(self, log: Log, num_points: int, capacity: int, block_size: int | None):
         self.capacity, self.block_size, self.refused = capacity, block_size, log.refused
-        rows = [
-            (s.request.request_id, s.start, s.stop, s.tokens, s.request.total_tokens, *(s.extent or (0, 0, 0)))
-            for s in log.stays
-        ]
-        self._stays = stays = _Stays(*np.array(rows, np.int64).reshape(-1, len(_Stays._fields)).T)
+        self._layouts, self._wanted, self._usable = log.layouts, log.wanted, log.usable
+        self._stays = stays = _stays(log, block_size)
         start, stop, tokens, final, asked = stays.start, stays.stop, stays.tokens, stays.final, stays.asked
 
         def at(points, weights=None):
@@ -126,12 +104,16 @@ class Timeline:
             self.internal = over(full, stop, last - final)
             self.rounding = np.zeros(num_points, np.int64)
         self.reserved = held - self.internal - self.token_states
-        self.external = capacity - held
         self.preemptions = at(log.preempted)
         self.copied_tokens = at([point for point, _ in log.copies], [count for _, count in log.copies])
         self.waiting = np.cumsum(
             at(np.searchsorted(self.step, log.arrival_steps)) + self.preemptions - at(log.left_queue)
         )
+        self.free = log.usable - held - self.rounding
+        if block_size is None:
+            fit = [sum(hole.size for hole in self._holes(layout) if hole.usable) for layout in log.layouts]
+            self.free = np.where(self.waiting, np.array(fit)[self._layout_at(np.arange(num_points))], self.free)
+        self.external = capacity - held - self.free
 
     @property
     def num_steps(self) -> int:
@@ -139,18 +121,18 @@ class Timeline:
         return int(self.step[-1] + self.duration[-1])
 
     def shares(self) -> dict[str, float]:
-        """Mean share of `capacity` of each of the four parts over the steps at which a request waits, or over all at
+        """Mean share of `capacity` of each of the five parts over the steps at which a request waits, or over all at
         which one runs if none ever waits. They sum to 1."""
         busy = self.waiting > 0 if self.waiting.any() else self.running > 0
         slots = self.capacity * int(self.duration[busy].sum())
         return {name: float((getattr(self, name) * self.duration)[busy].sum() / slots) for name in SHARES}
 
     def snapshot(self, step: int) -> list[Piece]:
-        """Who holds which slots at `step`, by address; what no piece covers is free.
+        """Who holds which slots at `step`, by address; what nobody holds is in `holes(step)`.
 
         Blocks of a paged run are one piece each.
         """
-        point = int(np.searchsorted(self.step, whole_number("step", step, 0, self.num_steps - 1), "right")) - 1
+        point = self._point(step)
         here = np.flatnonzero((self._stays.start <= point) & (point < self._stays.stop))
         stays = _Stays(*(column[here] for column in self._stays))
         stored = stays.tokens + point - stays.start
@@ -176,6 +158,26 @@ class Timeline:
         used = np.minimum(stays.final, stays.asked)
         columns = (stays.request_id, stays.place, stored, used - stored, stays.asked - used, stays.size - stays.asked)
         return sorted((Piece(*row) for row in np.stack(columns, 1).tolist()), key=lambda piece: piece.start)
+
+    def holes(self, step: int) -> list[Hole]:
+        """What nobody holds at `step`, by address: the holes of an arena, or the stretches of free blocks of a pool."""
+        point = self._point(step)
+        if self.block_size is None:
+            return self._holes(self._layouts[self._layout_at(point)])
+        held = {piece.start for piece in self.snapshot(step)}
+        free = [start for start in range(0, self._usable, self.block_size) if start not in held]
+        return [Hole(start, self.block_size, True) for start in free]
+
+    def _point(self, step: int) -> int:
+        return int(np.searchsorted(self.step, whole_number("step", step, 0, self.num_steps - 1), "right")) - 1
+
+    def _layout_at(self, points):
+        """The place in the log of the layout that holds at each point."""
+        return np.searchsorted([layout.point for layout in self._layouts], points, "right") - 1
+
+    def _holes(self, layout: Layout) -> list[Hole]:
+        wanted = self._wanted[layout.head] if layout.head else 0
+        return [Hole(hole.start, hole.size, hole.size >= wanted) for hole in layout.holes]
 
     @cached_property
     def _growth(self) -> tuple[np.ndarray, np.ndarray]:
@@ -208,3 +210,22 @@ class Timeline:
             else:
                 pool.free(blocks[stays[event]])
         return blocks
+
+
+def _stays(log: Log, block_size: int | None) -> _Stays:
+    """The log's stays as arrays. Raises if one in contiguous memory has no extent, or one with too few slots."""
+    rows = []
+    for stay in log.stays:
+        request, extent = stay.request, stay.extent
+        if block_size is None and not isinstance(extent, Extent):
+            raise TypeError(f"policy.held must map request {request.request_id} to its Extent, not to {extent!r}")
+        stored = stay.tokens + stay.stop - 1 - stay.start
+        if extent and stored > extent.requested:
+            raise ValueError(
+                f"policy must hold a slot for each token: request {request.request_id} stores {stored} in an extent of "
+                f"{extent.requested}"
+            )
+        rows.append(
+            (request.request_id, stay.start, stay.stop, stay.tokens, request.total_tokens, *(extent or (0, 0, 0)))
+        )
+    return _Stays(*np.array(rows, np.int64).reshape(-1, len(_Stays._fields)).T)

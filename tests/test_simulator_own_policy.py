@@ -1,0 +1,225 @@
+"""`admit`, `grow` and `release` are enough for a policy of one's own, contiguous or paged; one that never progresses
+ends at once, and one that keeps no promise is told which.
+"""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pagedkv.block_pool import OutOfBlocks
+from pagedkv.simulation.arena import Arena, BuddyArena, OutOfMemory
+from pagedkv.simulation.log import Log
+from pagedkv.simulation.policies import GrowByCopy, Oracle, Paged, Policy
+from pagedkv.simulation.simulator import simulate
+from pagedkv.simulation.timeline import SHARES
+from pagedkv.simulation.workload import Request
+
+FIELDS = (*SHARES, "rounding", "step", "duration", "running", "waiting", "preemptions", "copied_tokens")
+
+
+class MyBlocks(Policy):
+    """Blocks on demand, counted; `held` has each request's tokens."""
+
+    def __init__(self, num_blocks, block_size):
+        self.block_size, self.free, self.slots = block_size, num_blocks, num_blocks * block_size
+
+    def admit(self, request):
+        needed = -(-request.prompt_tokens // self.block_size)
+        if needed > self.free:
+            raise OutOfBlocks(needed, self.free)
+        self.free -= needed
+        self.held[request.request_id] = request.prompt_tokens
+
+    def grow(self, request):
+        if self.held[request.request_id] % self.block_size == 0:
+            if not self.free:
+                raise OutOfBlocks(1, 0)
+            self.free -= 1
+        self.held[request.request_id] += 1
+
+    def release(self, request):
+        self.free += -(-self.held.pop(request.request_id) // self.block_size)
+
+
+class MyExtents(Policy):
+    """Exactly what the request will need."""
+
+    def __init__(self, arena):
+        self.arena, self.slots = arena, arena.capacity
+
+    def admit(self, request):
+        self.held[request.request_id] = self.arena.allocate(request.prompt_tokens + request.output_tokens)
+
+    def grow(self, request):
+        pass
+
+    def release(self, request):
+        self.arena.free(self.held.pop(request.request_id))
+
+
+class MyCopies(MyExtents):
+    """Extents of 8 slots, or twice as many as are stored, as GrowByCopy has them."""
+
+    def admit(self, request):
+        self.held[request.request_id] = self.arena.allocate(self.doubled(8, request.prompt_tokens))
+        self.stored = {**getattr(self, "stored", {}), request.request_id: request.prompt_tokens}
+
+    def doubled(self, size, tokens):
+        while size <= tokens:
+            size *= 2
+        return min(size, self.arena.largest_request)
+
+    def grow(self, request):
+        old = self.held[request.request_id]
+        if self.stored[request.request_id] == old.requested:
+            new = self.arena.allocate(self.doubled(old.requested, old.requested))
+            self.held[request.request_id] = new
+            self.copied_tokens += old.requested
+            self.arena.free(old)
+        self.stored[request.request_id] += 1
+
+
+def assert_same(mine, theirs):
+    for name in FIELDS:
+        np.testing.assert_array_equal(getattr(mine, name), getattr(theirs, name), err_msg=name)
+    assert mine.finished == theirs.finished and set(mine.refused) == set(theirs.refused)
+    for step in range(0, mine.num_steps, 7):
+        assert mine.snapshot(step) == theirs.snapshot(step) and mine.holes(step) == theirs.holes(step)
+
+
+@settings(deadline=None)
+@given(data=st.data())
+def test_the_three_verbs_give_the_timeline_of_the_packages_policy(data):
+    slots = data.draw(st.integers(12, 60))
+    lengths = data.draw(st.lists(st.tuples(st.integers(1, 8), st.integers(0, slots - 10)), min_size=1, max_size=12))
+    arrivals = sorted(data.draw(st.lists(st.integers(0, 60), min_size=len(lengths), max_size=len(lengths))))
+    requests = [
+        Request(i, 0.04 * at, prompt, min(output, slots - slots % 5 - prompt))
+        for i, (at, (prompt, output)) in enumerate(zip(arrivals, lengths, strict=True))
+    ]
+    size = data.draw(st.integers(1, 5))
+    fits = [request for request in requests if request.total_tokens <= slots - slots % size]
+    assert_same(
+        simulate(fits, MyBlocks(slots // size, size), slots), simulate(fits, Paged(slots // size, size, 0.0), slots)
+    )
+    kind = data.draw(st.sampled_from([Arena, BuddyArena]))
+    fits = [request for request in requests if request.total_tokens <= kind(slots).largest_request - 1]
+    if fits:
+        assert_same(simulate(fits, MyExtents(kind(slots)), slots), simulate(fits, Oracle(kind(slots)), slots))
+        assert_same(simulate(fits, MyCopies(kind(slots)), slots), simulate(fits, GrowByCopy(kind(slots), 8), slots))
+
+
+def test_a_paged_policy_of_ones_own_by_hand():
+    for policy in (MyBlocks(16, 4), Paged(16, 4, 0.0)):
+        run = simulate([Request(0, 0.0, 4, 4)], policy, 64)
+        assert run.token_states.tolist() == [4, 5, 6, 7, 8] and run.finished == {0: 4}
+        expected = {"token_states": 30, "reserved": 6, "internal": 0, "external": 0, "free": 284}
+        assert run.shares() == {name: slots / 320 for name, slots in expected.items()}
+
+
+class Never(Policy):
+    slots = 64
+
+    def admit(self, request):
+        self.held[request.request_id] = None
+
+    def grow(self, request):
+        raise OutOfMemory(1, 0, 0)
+
+    def release(self, request):
+        del self.held[request.request_id]
+
+
+class NeverABlock(MyBlocks):
+    def grow(self, request):
+        raise OutOfBlocks(1, 0)
+
+
+class OnlyThePrompt(MyExtents):
+    """Reserves nothing for growth."""
+
+    def admit(self, request):
+        self.held[request.request_id] = self.arena.allocate(request.prompt_tokens)
+
+    def grow(self, request):
+        raise OutOfMemory(1, 0, 0)
+
+
+@pytest.mark.parametrize(
+    "make", [Never, lambda: NeverABlock(16, 4), lambda: OnlyThePrompt(Arena(64)), lambda: OnlyThePrompt(BuddyArena(64))]
+)
+@pytest.mark.parametrize("num_requests", [1, 2, 40])
+def test_a_policy_that_never_progresses_ends_at_once(make, num_requests):
+    policy, admitted = make(), []
+    admit = policy.admit
+    policy.admit = lambda request: admitted.append(request) or admit(request)
+    requests = [Request(i, 0.0, 4, 4) for i in range(num_requests)]
+    with pytest.raises(ValueError, match="request 0 was admitted with nothing else running, and preempted without"):
+        simulate(requests, policy, 64)
+    assert len(admitted) <= num_requests
+
+
+def test_the_sentence_names_the_policy():
+    with pytest.raises(ValueError, match="^policy Never must let requests progress: request 3 was admitted"):
+        simulate([Request(3, 0.0, 4, 4)], Never(), 64)
+
+
+def test_one_token_at_a_time_is_progress():
+    class OneMore(OnlyThePrompt):
+        """Room for one token; then the request is preempted, and comes back with it."""
+
+        def admit(self, request):
+            self.held[request.request_id] = self.arena.allocate(request.prompt_tokens + 1)
+            self.room = {**getattr(self, "room", {}), request.request_id: 1}
+
+        def grow(self, request):
+            if not self.room[request.request_id]:
+                raise OutOfMemory(1, 0, 0)
+            self.room[request.request_id] -= 1
+
+    run = simulate([Request(i, 0.0, 4, 4) for i in range(3)], OneMore(Arena(64)), 64)
+    assert set(run.finished) == {0, 1, 2} and run.preemptions.sum() > 6
+
+
+def test_a_policy_that_admits_fewer_than_fit_leaves_free_slots():
+    class Two(MyExtents):
+        def admit(self, request):
+            if len(self.held) == 2:
+                raise OutOfMemory(request.total_tokens, self.arena.total_free, self.arena.largest_hole)
+            super().admit(request)
+
+    run = simulate([Request(i, 0.0, 4, 4) for i in range(3)], Two(Arena(20)), 20)
+    assert run.external.tolist() == [4] * 5 + [0] * 5  # too few for request 2
+    assert run.free.tolist() == [0] * 5 + [12] * 5
+    run = simulate([Request(i, 0.0, 4, 4) for i in range(3)], Two(Arena(64)), 64)
+    assert run.free.tolist() == [48] * 5 + [56] * 5
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"admit": None}, TypeError, r"policy must have admit\(request\), which Broken has not"),
+        ({"release": None}, TypeError, r"policy must have release\(request\)"),
+        ({"slots": None}, TypeError, "policy.slots must be"),
+        ({"admit": lambda self, request: None}, TypeError, "policy.held must map request 0 to its Extent, not to None"),
+        (
+            {"admit": lambda self, request: self.held.update({0: self.arena.allocate(request.prompt_tokens)})},
+            ValueError,
+            "policy must hold a slot for each token: request 0 stores 8 in an extent of 4",
+        ),
+    ],
+)
+def test_a_broken_promise_is_named(change, error, message):
+    broken = type("Broken", (MyExtents,), change)(Arena(64))
+    if "slots" in change:
+        broken.slots = None
+    broken.release = None if "release" in change else lambda request: broken.held.pop(0, None)
+    with pytest.raises(error, match=message):
+        simulate([Request(0, 0.0, 4, 4)], broken, 64)
+
+
+def test_no_two_policies_share_what_they_hold():
+    one, other = MyBlocks(4, 4), MyBlocks(4, 4)
+    one.admit(Request(0, 0.0, 4, 4))
+    assert one.held == {0: 4} and other.held == {} and Log().wanted is not Log().wanted
