@@ -35,7 +35,7 @@ def lab(colour, sight="normal"):
     return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
 
 
-STATES = [fill for fill, _ in style.STATES.values()] + [style.FREE]
+STATES = [fill for fill, _ in style.STATES.values()]
 
 
 @pytest.mark.parametrize("sight", SIGHT)
@@ -47,8 +47,8 @@ def test_states_of_memory_are_told_apart_by_everyone(sight):
 def test_states_of_memory_are_told_apart_in_greyscale():
     lightness = sorted(lab(fill)[0] for fill in STATES)
     assert min(np.diff(lightness)) > 10
-    hatches = [hatch for _, hatch in style.STATES.values()]
-    assert len(set(hatches)) == len(hatches)
+    hatches = [hatch for _, hatch in style.STATES.values() if hatch]
+    assert len(set(hatches)) == len(hatches) == 3  # what is wasted
 
 
 @pytest.mark.parametrize("fill", [*STATES, *style.REQUESTS, *map(style.mix, style.REQUESTS), style.BACKGROUND])

@@ -11,7 +11,7 @@ from pagedkv.course.draw.arena import arena_pieces
 from pagedkv.course.draw.pool import pool_and_tables
 from pagedkv.course.draw.timeline import _column_means, snapshot_pieces
 from pagedkv.simulation.arena import Arena, BuddyArena
-from pagedkv.simulation.policies import MaxLength, Paged
+from pagedkv.simulation.policies import GrowByCopy, MaxLength, Paged, PowerOfTwo
 from pagedkv.simulation.simulator import simulate
 from pagedkv.simulation.workload import sample_requests
 
@@ -81,22 +81,41 @@ def test_pieces_of_an_arena_cover_every_slot_once():
         assert sum(piece.size for piece in pieces if piece.fill in style.REQUESTS) == 30
 
 
+def test_a_hole_that_is_too_small_for_the_next_is_waste_another_is_free():
+    arena = Arena(100)
+    extents = {number: arena.allocate(size) for number, size in enumerate((10, 7, 20, 60))}
+    for number in (0, 2):
+        arena.free(extents.pop(number))
+    fills = [piece.fill for piece in arena_pieces(arena, extents, wanted=11) if piece.tip.startswith("hole")]
+    assert fills == [style.EXTERNAL, style.FREE, style.EXTERNAL]
+    assert {piece.fill for piece in arena_pieces(arena, extents)} == {style.FREE, *map(style.request_colour, (1, 3))}
+
+
 # A run
 
 
-@pytest.mark.parametrize("policy", [lambda: MaxLength(Arena(8192)), lambda: Paged(512)])
+@pytest.mark.parametrize(
+    "policy",
+    [
+        lambda: MaxLength(Arena(8000)),
+        lambda: PowerOfTwo(BuddyArena(8100)),
+        lambda: GrowByCopy(Arena(8192)),
+        lambda: Paged(510),
+    ],
+)
 def test_pieces_of_a_snapshot_cover_every_slot_and_agree_with_the_timeline(policy):
     run = simulate(sample_requests("paper-sharegpt", 40), policy(), 8192)
     for step in np.linspace(0, run.step[-1], 9).astype(int).tolist():
-        sizes = dict.fromkeys(("token states", "reserved", "internal"), 0)
+        sizes = dict.fromkeys((*style.STATE_NAMES.values(), "rounding"), 0)
         pieces = snapshot_pieces(run, step, "states")
         assert sum(piece.size for piece in pieces) == 8192
         for piece in pieces:
             name = piece.tip.split(":")[0].split(", ")[-1]
-            if name in sizes:
-                sizes[name] += piece.size
+            sizes[name] += piece.size
+            assert name == "rounding" or (piece.fill, piece.hatch) == style.STATES[name.replace(" ", "_")]
+        sizes["external"] += sizes.pop("rounding")
         point = run.step.searchsorted(step)
-        assert list(sizes.values()) == [run.token_states[point], run.reserved[point], run.internal[point]]
+        assert list(sizes.values()) == [getattr(run, state)[point] for state in style.STATES]
 
 
 def test_columns_of_the_areas_keep_the_mean():

@@ -1,6 +1,7 @@
 """Lesson 2.2: what its checks accept and refuse, and that its pictures and widgets show what the policies do."""
 
 import itertools
+import re
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from pagedkv.course.draw import style
 from pagedkv.course.draw.canvas import Canvas
 from pagedkv.course.judge.check import check
 from pagedkv.course.lesson_2_2 import exercises, pictures, widgets
+from pagedkv.course.lesson_2_2.published import PUBLISHED, published
 from pagedkv.simulation import experiment
 from pagedkv.simulation.arena import Arena, BuddyArena
 from pagedkv.simulation.policies import Oracle, Reservation
@@ -210,8 +212,26 @@ def test_rounding_and_holes_are_the_two_parts_of_external():
 
 
 def test_published_shares_are_whole():
-    for name, shares in pictures.PUBLISHED.items():
+    for name, shares in PUBLISHED.items():
         assert sum(shares.values()) == pytest.approx(100 if name != "vLLM" else 96.3, abs=0.2)
+
+
+def test_the_bars_of_the_published_figure_are_as_long_as_their_numbers():
+    canvas, words = published()
+    bars = [width(shape) for shape in filled(canvas, style.TOKEN)][1:]  # the first is the legend's
+    numbers = [
+        float(number) for row in re.findall(r"token states ([\d.]+) and ([\d.]+) \(([\d.]+)\)", words) for number in row
+    ]
+    assert bars == pytest.approx([(style.WIDTH - 310) * number / 100 for number in numbers], abs=0.3)
+    assert all(f"{number:.1f}" in texts(canvas) for number in numbers) and len(numbers) == 12
+
+
+def test_external_and_free_together_are_what_the_paper_calls_external():
+    words = published()[1]
+    for name, shares in PUBLISHED.items():
+        if "external and free" in shares:
+            number = re.search(rf"{re.escape(name)}.*?external and free [\d.]+ and ([\d.]+)", words)[1]
+            assert float(number) == pytest.approx(shares["external and free"], abs=3)
 
 
 # Widgets

@@ -33,7 +33,9 @@ def test_the_words_of_the_pictures_have_their_numbers():
         " and ".join(pair) for pair in re.findall(r"token states (\d+\.\d) and (\d+\.\d)", words)
     )
     assert f"max-length {max_length} %, power of two {power_of_two}, oracle {oracle}, paging {paging}." in README
-    wastes = re.findall(r"(?:reserved|internal|external) (\d+\.\d) and (\d+\.\d)", words)
+    *others, paging = re.findall(r"token states [\d.]+ and [\d.]+ \((\d+\.\d)\)", words)
+    assert f"With azure-conv's lengths {', '.join(others)} and {paging} %." in README
+    wastes = re.findall(r"(?:reserved|internal|free) (\d+\.\d) and (\d+\.\d)", words)
     assert len(wastes) == 9 and all(abs(float(one) - float(other)) < 3 for one, other in wastes)
 
 

@@ -200,11 +200,10 @@ def _holes(policy: Policy) -> list[Extent]:
     """The holes of a contiguous policy, by address: its arena's, or without one what lies between its extents."""
     if isinstance(arena := getattr(policy, "arena", None), (Arena, BuddyArena)):
         return arena.holes()
-    holes, at = [], 0
-    for extent in sorted(extent for extent in policy.held.values() if extent):
-        holes.append(Extent(at, extent.start - at))
-        at = extent.start + extent.size
-    return [hole for hole in (*holes, Extent(at, policy.slots - at)) if hole.size > 0]
+    held = sorted(extent for extent in policy.held.values() if extent)
+    ends = [0, *(extent.start + extent.size for extent in held)]
+    starts = [*(extent.start for extent in held), policy.slots]
+    return [Extent(end, start - end) for end, start in zip(ends, starts, strict=True) if end < start]
 
 
 def _arrivals(requests: list[Request], policy: Policy, step_s: float, log: Log) -> deque[tuple[int, Request]]:

@@ -164,9 +164,9 @@ class Timeline:
         point = self._point(step)
         if self.block_size is None:
             return self._holes(self._layouts[self._layout_at(point)])
-        held = {piece.start for piece in self.snapshot(step)}
-        free = [start for start in range(0, self._usable, self.block_size) if start not in held]
-        return [Hole(start, self.block_size, True) for start in free]
+        held = [piece.start for piece in self.snapshot(step)]
+        ends, starts = [0, *(start + self.block_size for start in held)], [*held, self._usable]
+        return [Hole(end, start - end, True) for end, start in zip(ends, starts, strict=True) if end < start]
 
     def _point(self, step: int) -> int:
         return int(np.searchsorted(self.step, whole_number("step", step, 0, self.num_steps - 1), "right")) - 1

@@ -14,17 +14,17 @@ ROW = 32  # slots in a row of a small arena
 
 
 def arena_pieces(
-    arena, extents: Mapping[int, object], show: Callable[[int], str] = str, wasted: bool = True
+    arena, extents: Mapping[int, object], show: Callable[[int], str] = str, wanted: int = 0
 ) -> list[Piece]:
     """The pieces of `arena` in address order; `extents` maps a request's number to what `allocate` returned.
 
-    `show(size)` writes a size. Holes have the colour of external waste, or with `wasted` false, while any request still
-    fits, of free memory. What the allocator rounded up is always waste.
+    `show(size)` writes a size. A hole is external waste where the next request wants more, `wanted` slots, else free.
+    What the allocator rounded up is always waste.
     """
     waste = style.STATES["external"]
-    colour = waste if wasted else (style.FREE, None)
     pieces = [
-        (hole.start, Piece(hole.size, *colour, show(hole.size), f"hole: {show(hole.size)}")) for hole in arena.holes()
+        (hole.start, Piece(hole.size, *_hole(hole.size, wanted), show(hole.size), f"hole: {show(hole.size)}"))
+        for hole in arena.holes()
     ]
     for number, extent in extents.items():
         tip = f"request {number}: {show(extent.requested)}"
@@ -36,6 +36,11 @@ def arena_pieces(
     return [piece for _, piece in sorted(pieces, key=itemgetter(0))]
 
 
+def _hole(size: int, wanted: int) -> tuple[str, str | None]:
+    """Fill and hatch of a hole."""
+    return style.STATES["free" if size >= wanted else "external"]
+
+
 def draw_hole_bars(canvas: Canvas, y, sizes: list[int], wanted: int, show: Callable[[int], str] = str) -> float:
     """One bar per hole, a bar with their sum, and a line at the size that a request wants.
 
@@ -44,7 +49,8 @@ def draw_hole_bars(canvas: Canvas, y, sizes: list[int], wanted: int, show: Calla
     left, total = 170, sum(sizes)
     scale = (style.WIDTH - 290) / max(total, wanted)
     for size in sizes:
-        canvas.rect(left, y, size * scale, BAR, style.EXTERNAL, hatch="x")
+        fill, hatch = _hole(size, wanted)
+        canvas.rect(left, y, size * scale, BAR, fill, hatch=hatch)
         canvas.text(left - 10, y + BAR / 2, show(size), anchor="end")
         canvas.text(
             left + max(size, wanted) * scale + 12,
@@ -54,7 +60,7 @@ def draw_hole_bars(canvas: Canvas, y, sizes: list[int], wanted: int, show: Calla
         )
         y += BAR + 8
     y += 8
-    draw_strip(canvas, left, y, total * scale, BAR, total, [Piece(size, style.EXTERNAL, "x") for size in sizes])
+    draw_strip(canvas, left, y, total * scale, BAR, total, [Piece(size, *_hole(size, wanted)) for size in sizes])
     canvas.text(left - 10, y + BAR / 2, "all together", anchor="end", bold=True)
     canvas.text(left + total * scale + 10, y + BAR / 2, show(total), bold=True)
     return y + BAR
@@ -70,7 +76,7 @@ def fragmented_arena(arena, extents: Mapping[int, object], wanted: int, show: Ca
         left, 24, f"{show(arena.total_free)} free, {show(wanted)} wanted: {verdict}", size=style.TITLE, bold=True
     )
     canvas.text(left, 60, f"the arena: {len(extents)} requests, {len(sizes)} holes")
-    draw_strip(canvas, left, 76, width, 44, arena.capacity, arena_pieces(arena, extents, show))
+    draw_strip(canvas, left, 76, width, 44, arena.capacity, arena_pieces(arena, extents, show, wanted))
     line = left + 150 + wanted * (width - 250) / max(arena.total_free, wanted)
     bottom = draw_hole_bars(canvas, 172, sizes, wanted, show)
     canvas.line(line, 156, line, bottom + 10, stroke=style.HIGHLIGHT, line=3, dash=True)
@@ -103,14 +109,14 @@ def playground(arena, extents: Mapping[int, object], title: str, error=None) -> 
         + f" + {arena.total_free} free = {arena.capacity}"
     )
     canvas.text(20, 56, str(error) if error else facts)
-    pieces = arena_pieces(arena, extents, wasted=refused is not None)
+    pieces = arena_pieces(arena, extents, wanted=refused or 0)
     bottom = draw_memory_map(canvas, left, 84, width, pieces, ROW, row_height=40, cells=True)
 
     y, x, scale = bottom + 58, left, width / arena.capacity
     many = "1 hole" if len(holes) == 1 else f"{len(holes)} holes"
     canvas.text(20, bottom + 30, f"{many}, the largest of {arena.largest_hole} slots" if holes else "no holes")
     for hole in sorted(holes, key=lambda hole: -hole.size):
-        fill, hatch = style.STATES["external"] if refused else (style.FREE, None)
+        fill, hatch = _hole(hole.size, refused or 0)
         label = hole.size if hole.size * scale > 30 else None
         canvas.rect(
             x,

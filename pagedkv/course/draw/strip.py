@@ -19,7 +19,7 @@ class Piece:
 
 
 def state_piece(state: str, size: float, label: str | None = None) -> Piece:
-    """A piece in the colour of a state of memory: token_states, reserved, internal or external."""
+    """A piece in the colour of a state of memory: a key of STATES."""
     fill, hatch = style.STATES[state]
     return Piece(size, fill, hatch, label, f"{style.STATE_NAMES[state]}: {label or f'{size:,}'}")
 

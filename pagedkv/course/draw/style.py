@@ -10,8 +10,8 @@ from functools import cache
 TOKEN = "#004488"  # slots that hold K and V of a token
 RESERVED = "#6699CC"  # held by a request that will fill it later
 INTERNAL = "#BB5566"  # held by a request that will never fill it
-EXTERNAL = "#EECC66"  # of no use to anybody: holes that fit no request, and what an allocator adds by rounding up
-FREE = "#F2F2F2"  # held by nobody, and any request may take it
+EXTERNAL = "#EECC66"  # unused and of no use to who waits: holes that are too small, and what an allocator rounds up
+FREE = "#F2F2F2"  # unused, and any request could use it
 HIGHLIGHT = "#AA3377"  # the one thing that the picture is about: arrows and outlines
 INK = "#222222"
 MUTED = "#595959"  # secondary text: 7:1 on the background
@@ -24,8 +24,9 @@ STATES: dict[str, tuple[str, str | None]] = {
     "reserved": (RESERVED, "/"),
     "internal": (INTERNAL, "\\"),
     "external": (EXTERNAL, "x"),
+    "free": (FREE, None),
 }
-STATE_NAMES = {"token_states": "token states", "reserved": "reserved", "internal": "internal", "external": "external"}
+STATE_NAMES = {state: state.replace("_", " ") for state in STATES}
 
 # Fills for labelled cells, one per request; black text is readable on each.
 REQUESTS = ("#77AADD", "#EE8866", "#EEDD88", "#44BB99", "#FFAABB", "#99DDFF", "#BBCC33", "#AAAA00")

@@ -8,7 +8,7 @@ from pagedkv.course.draw import style
 from pagedkv.course.draw.canvas import Canvas
 from pagedkv.course.draw.memory_map import GAP, draw_memory_map
 from pagedkv.course.draw.strip import Piece, draw_legend
-from pagedkv.simulation.timeline import Timeline
+from pagedkv.simulation.timeline import Hole, Timeline
 from pagedkv.sizing import ceil_div
 
 COLUMNS = 240  # more are not seen
@@ -59,7 +59,8 @@ def draw_shares(
             *zip(at, y + height * (1 - below), strict=True),
             *zip(at[::-1], y + height * (1 - above[::-1]), strict=True),
         ]
-        canvas.polygon(outline, fill, hatch=hatch, stroke=None)
+        if (above > below).any():
+            canvas.polygon(outline, fill, hatch=hatch, stroke=None)
         below = above
     canvas.rect(x, y, width, height, None, stroke=style.MUTED)
     for percent in (0, 50, 100):
@@ -116,28 +117,30 @@ ROWS = 16
 
 def snapshot_pieces(timeline: Timeline, step: int, colours: str = "requests") -> list[Piece]:
     """All slots in address order. `colours` "requests": tokens in the colour of their request, and a tint of it for
-    what is reserved;
-    "states": token states and reserved in their own colours. Free slots are external waste while a request waits."""
-    waiting = timeline.waiting[timeline.step.searchsorted(step, "right") - 1] > 0
-    free = style.STATES["external"] if waiting else (style.FREE, None)
+    what is reserved; "states": token states and reserved in their own colours.
+    """
     pieces, slot = [], 0
-    for held in timeline.snapshot(step):
-        fill = style.request_colour(held.request_id) if colours == "requests" else style.TOKEN
-        later = style.mix(fill) if colours == "requests" else style.RESERVED
-        parts = (
-            (held.start - slot, *free, None, "free"),
-            (held.tokens, fill, None, f"r{held.request_id}", "token states"),
-            (held.reserved, later, "/", None, "reserved"),
-            (held.internal, *style.STATES["internal"], None, "internal"),
-            (held.rounding, *style.STATES["external"], None, "rounding"),
-        )
-        for size, colour, hatch, label, name in parts:
-            if size:
-                who = "" if name == "free" else f"request {held.request_id}, "
-                pieces.append(Piece(size, colour, hatch, label, f"{who}{name}: {size:,} slots"))
-        slot = held.start + held.tokens + held.reserved + held.internal + held.rounding
-    rest = timeline.capacity - slot
-    return [*pieces, Piece(rest, *free, None, f"free: {rest:,} slots")] if rest else pieces
+
+    def add(size: int, fill: str, hatch: str | None, name: str, label: str | None = None) -> None:
+        nonlocal slot
+        slot += size
+        if size:
+            pieces.append(Piece(size, fill, hatch, label, f"{name}: {size:,} slots"))
+
+    for held in sorted([*timeline.snapshot(step), *timeline.holes(step)], key=lambda held: held.start):
+        add(held.start - slot, *style.STATES["external"], "external")
+        if isinstance(held, Hole):
+            state = "free" if held.usable else "external"
+            add(held.size, *style.STATES[state], state)
+            continue
+        who, fill = f"request {held.request_id}", style.request_colour(held.request_id)
+        fill, later = (fill, style.mix(fill)) if colours == "requests" else (style.TOKEN, style.RESERVED)
+        add(held.tokens, fill, None, f"{who}, token states", f"r{held.request_id}")
+        add(held.reserved, later, "/", f"{who}, reserved")
+        add(held.internal, *style.STATES["internal"], f"{who}, internal")
+        add(held.rounding, *style.STATES["external"], f"{who}, rounding")
+    add(timeline.capacity - slot, *style.STATES["external"], "external")
+    return pieces
 
 
 def draw_snapshot(

@@ -1,6 +1,4 @@
-"""The pictures of lesson 2.2: what a policy holds, what copies and rounding cost, and figures 2, 3, the published one
-and the README's.
-"""
+"""The pictures of lesson 2.2: what a policy holds, what copies and rounding cost, figures 2 and 3, the README's."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -9,6 +7,7 @@ from pagedkv.course.draw.arena import fragmented_arena
 from pagedkv.course.draw.canvas import Canvas
 from pagedkv.course.draw.strip import Piece, bracket, draw_legend, draw_strip, draw_swatches, state_piece
 from pagedkv.course.draw.timeline import side_by_side
+from pagedkv.course.lesson_2_2.published import published
 from pagedkv.simulation.arena import Arena
 from pagedkv.simulation.experiment import CAPACITY, POLICIES
 from pagedkv.simulation.simulator import simulate
@@ -27,12 +26,13 @@ def held_by_policy(held: Mapping[str, Mapping[str, int]], title: str) -> tuple[C
     width = style.WIDTH - left - 150
     canvas = Canvas(style.WIDTH, 104 + len(held) * (bar + gap))
     canvas.text(20, 24, title, size=style.TITLE, bold=True)
-    draw_legend(canvas, left, 62)
+    states = [*next(iter(held.values()))]
+    draw_legend(canvas, left, 62, {state: style.STATE_NAMES[state] for state in states})
     most = max(sum(slots.values()) for slots in held.values())
     for row, (policy, slots) in enumerate(held.items()):
         y, total = 92 + row * (bar + gap), sum(slots.values())
         canvas.text(left - 12, y + bar / 2, policy, anchor="end", bold=policy == "paged")
-        pieces = [state_piece(state, slots[state], f"{slots[state]:,}") for state in style.STATES]
+        pieces = [state_piece(state, slots[state], f"{slots[state]:,}") for state in states]
         draw_strip(canvas, left, y, width, bar, most, pieces)
         used = 100 * slots["token_states"] / total
         canvas.text(left + width * total / most + 10, y + bar / 2, f"{total:,}: {used:.0f} % used")
@@ -91,6 +91,7 @@ def shares_by_allocator(runs: Mapping[str, Timeline], title: str) -> tuple[Canva
         holes = shares["external"] - rounding
         pieces.append(Piece(rounding, *style.STATES["external"], f"rounding {rounding:.1f}"))
         pieces.append(Piece(holes, style.EXTERNAL, None, f"holes {holes:.1f}" if holes > 12 else f"{holes:.1f}"))
+        pieces.append(state_piece("free", shares["free"]))
         draw_strip(canvas, left, y, style.WIDTH - left - 20, bar, 100, pieces)
     y = canvas.height - 16
     x = draw_swatches(canvas, left, y, [(style.STATE_NAMES[state], *style.STATES[state]) for state in states], 44)
@@ -177,59 +178,6 @@ def external_fragmentation() -> tuple[Canvas, str]:
         f"{size(wanted)} in one piece. Each hole is too small, although together they are {size(arena.total_free)}."
     )
     return fragmented_arena(arena, extents, wanted, size), alt
-
-
-def published() -> tuple[Canvas, str]:
-    """Figure 2 of the PagedAttention paper, with the means over five seeds of 600 saturated requests each."""
-    capacity, num_requests, seeds = CAPACITY, 600, range(5)
-    policies = {
-        "Orca (Max)": "max length, buddy",
-        "Orca (Pow2)": "power of two, buddy",
-        "Orca (Oracle)": "oracle, buddy",
-        "vLLM": "paged",
-    }
-    measured = {}
-    for name, policy in policies.items():
-        samples = [sample_requests("paper-sharegpt", num_requests, seed=seed) for seed in seeds]
-        shares = [simulate(requests, POLICIES[policy](capacity), capacity).shares() for requests in samples]
-        measured[name] = {state: sum(share[state] for share in shares) / len(shares) for state in shares[0]}
-    words = "; ".join(
-        f"{name} {', '.join(f'{state} {value} and {100 * measured[name][state]:.1f}' for state, value in bars.items())}"
-        for name, bars in PUBLISHED.items()
-    ).replace("token_states", "token states")
-    alt = (
-        f"Published shares of the KV memory in percent next to those measured by simulation, as stacked bars. {words}."
-    )
-    return _published_and_measured(measured), alt
-
-
-# Percent of the KV memory, OPT-13B on ShareGPT (Kwon et al., SOSP 2023, Figure 2). Its Orca is the authors' own, on a
-# buddy allocator.
-PUBLISHED = {
-    "Orca (Max)": {"token_states": 20.4, "reserved": 13.3, "internal": 57.3, "external": 8.9},
-    "Orca (Pow2)": {"token_states": 26.8, "reserved": 17.9, "internal": 13.6, "external": 41.6},
-    "Orca (Oracle)": {"token_states": 38.2, "reserved": 25.2, "internal": 0.0, "external": 36.6},
-    "vLLM": {"token_states": 96.3},  # the paper does not divide the rest
-}
-
-
-def _published_and_measured(measured: Mapping[str, Mapping[str, float]]) -> Canvas:
-    """`measured` maps the names of PUBLISHED to the four shares, from 0 to 1, of a simulated run."""
-    left, width, bar = 236, style.WIDTH - 256, 30
-    canvas = Canvas(style.WIDTH, 74 + 92 * len(PUBLISHED))
-    canvas.text(20, 24, "How the KV memory is used, in %: published and measured here", size=style.TITLE, bold=True)
-    draw_legend(canvas, left, 56)
-    for row, (name, shares) in enumerate(PUBLISHED.items()):
-        y = 84 + 92 * row
-        canvas.text(20, y + bar + 2, name, bold=True)
-        for source, values, top in (
-            ("published", shares, y),
-            ("measured", {s: 100 * v for s, v in measured[name].items()}, y + bar + 4),
-        ):
-            canvas.text(left - 10, top + bar / 2, source, anchor="end")
-            pieces = [state_piece(state, value, f"{value:.1f}") for state, value in values.items()]
-            draw_strip(canvas, left, top, width, bar, 100, pieces)
-    return canvas
 
 
 def front() -> tuple[Canvas, str]:

@@ -95,7 +95,7 @@ ONE_REQUEST = {name.removesuffix(", first fit"): make for name, make in experime
 
 
 def slots_held(policy: str, prompt: int, output: int, generated: int) -> dict[str, int]:
-    """Slots that `policy` holds for one request after `generated` output tokens, by state."""
+    """Slots that `policy` holds for one request after `generated` output tokens, by state: none of them is free."""
     timeline = simulate([Request(0, 0.0, prompt, output)], ONE_REQUEST[policy](ROOM), ROOM)
     _, _, tokens, reserved, internal, rounding = (
         sum(column) for column in zip(*timeline.snapshot(generated), strict=True)
