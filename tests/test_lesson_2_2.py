@@ -1,5 +1,7 @@
 """Lesson 2.2: what its checks accept and refuse, and that its pictures and widgets show what the policies do."""
 
+import ast
+import inspect
 import itertools
 import re
 
@@ -12,11 +14,11 @@ from widget_rules import widget_tests
 from pagedkv.course.draw import style
 from pagedkv.course.draw.canvas import Canvas
 from pagedkv.course.judge.check import check
-from pagedkv.course.lesson_2_2 import exercises, pictures, widgets
+from pagedkv.course.lesson_2_2 import exercises, own_policy, pictures, widgets
 from pagedkv.course.lesson_2_2.published import PUBLISHED, published
 from pagedkv.simulation import experiment
-from pagedkv.simulation.arena import Arena, BuddyArena
-from pagedkv.simulation.policies import Oracle, Reservation
+from pagedkv.simulation.arena import Arena, BuddyArena, OutOfMemory
+from pagedkv.simulation.policies import Oracle, Policy, Reservation
 from pagedkv.simulation.simulator import simulate
 from pagedkv.simulation.workload import WORKLOADS, Request, sample_requests
 
@@ -86,7 +88,163 @@ def copies_token_by_token(initial, total):
     return copied
 
 
+class Doubling(Policy):
+    """The prompt and 200 tokens; then twice as many slots as are full."""
+
+    def __init__(self, arena):
+        self.arena, self.slots, self.stored = arena, arena.capacity, {}
+
+    def first(self, request):
+        return request.prompt_tokens + 200
+
+    def admit(self, request):
+        self.held[request.request_id] = self.arena.allocate(self.first(request))
+        self.stored[request.request_id] = request.prompt_tokens
+
+    def grow(self, request):
+        old = self.held[request.request_id]
+        if self.stored[request.request_id] == old.requested:
+            self.held[request.request_id] = self.arena.allocate(self.larger(request, old))
+            self.give_back(old)
+        self.stored[request.request_id] += 1
+
+    def larger(self, request, old):
+        return min(2 * old.requested, self.arena.capacity)
+
+    def give_back(self, old):
+        self.arena.free(old)
+
+    def release(self, request):
+        self.arena.free(self.held.pop(request.request_id))
+        del self.stored[request.request_id]
+
+
+class StartsAgain(Doubling):
+    """As long as the prompt, at least 30 more; a request that outgrows it is preempted, and comes back with more."""
+
+    def first(self, request):
+        return request.prompt_tokens + max(30, min(request.prompt_tokens, 1000))
+
+    def grow(self, request):
+        extent = self.held[request.request_id]
+        if self.stored[request.request_id] == extent.requested:
+            raise OutOfMemory(extent.requested + 1, self.arena.total_free, self.arena.largest_hole)
+        self.stored[request.request_id] += 1
+
+
+class Learning(Doubling):
+    """The prompt and the mean of the outputs so far."""
+
+    ended = (100,)
+
+    def first(self, request):
+        return request.prompt_tokens + min(sum(self.ended) // len(self.ended), 1000)
+
+    def release(self, request):
+        self.ended = (*self.ended, max(self.stored[request.request_id] - request.prompt_tokens, 1))
+        super().release(request)
+
+
+class Knows(Doubling):
+    def first(self, request):
+        return request.total_tokens + 1
+
+
+class KnowsLater(Doubling):
+    def larger(self, request, old):
+        return request.total_tokens
+
+
+class Longest(Doubling):
+    def first(self, request):
+        return 2048
+
+
+class NoGuess(Doubling):
+    def first(self, request):
+        return request.prompt_tokens
+
+
+class NeverMoves(Doubling):
+    admit, release = Doubling.admit, Doubling.release
+
+    def grow(self, request): ...
+
+
+class MovesLate(Doubling):
+    def grow(self, request):
+        self.stored[request.request_id] += 1
+        old = self.held[request.request_id]
+        if self.stored[request.request_id] > old.requested + 1:
+            self.held[request.request_id] = self.arena.allocate(2 * old.requested)
+            self.arena.free(old)
+
+
+class LosesTheOld(Doubling):
+    def give_back(self, old):
+        self.copied_tokens += old.requested
+
+
+class NeverGivesBack(Doubling):
+    def release(self, request):
+        self.held.pop(request.request_id)
+
+
+class KeepsTheName(Doubling):
+    def release(self, request):
+        self.arena.free(self.held[request.request_id])
+
+
+class GivesBackFirst(Doubling):
+    def grow(self, request):
+        old = self.held[request.request_id]
+        if self.stored[request.request_id] == old.requested:
+            self.arena.free(old)
+            self.held[request.request_id] = self.arena.allocate(2 * old.requested)
+        self.stored[request.request_id] += 1
+
+
+class CountsSlots(Doubling):
+    """Keeps a number instead of the extent."""
+
+    def admit(self, request):
+        self.held[request.request_id] = self.arena.allocate(self.first(request)).requested
+        self.stored[request.request_id] = request.prompt_tokens
+
+
+class NoRoom(NoGuess):
+    def grow(self, request):
+        raise OutOfMemory(1, 0, 0)
+
+
+class NotBooked(Doubling):
+    def admit(self, request):
+        self.stored[request.request_id] = request.prompt_tokens
+
+
+class Unrelated:
+    def __init__(self, arena):
+        self.arena = arena
+
+    def admit(self, request):
+        return 1
+
+    grow = release = admit
+
+
+class UnwrittenPolicy(Policy):
+    def __init__(self, arena):
+        self.arena, self.slots, self.stored = arena, arena.capacity, {}
+
+    def admit(self, request): ...
+
+    def grow(self, request): ...
+
+    def release(self, request): ...
+
+
 RIGHT = {
+    "2.2-policy": [Doubling, StartsAgain, Learning],
     "2.2-fill": [
         (mean_of_list, mean_later),
         (lambda p, o, a: simulated(p, o, a, "token_states"), lambda p, o, a: simulated(p, o, a, "reserved")),
@@ -100,6 +258,23 @@ BEST, GIVE = exercises.best_fit, exercises.give_back
 COPIED = exercises.copied_tokens
 
 WRONG = {  # name: [(answer, words of the verdict)]; of a pair, one is right
+    "2.2-policy": [
+        (Knows, "it looks at the length of the output"),
+        (KnowsLater, "it looks at the length of the output"),
+        (Longest, "more than 1,000 tokens is a max-length reservation again"),
+        (NoGuess, "guess at least one"),
+        (NeverMoves, "stores more tokens than it holds slots"),
+        (MovesLate, "stores more tokens than it holds slots"),
+        (LosesTheOld, "an extent is lost, or was given back too early"),
+        (NeverGivesBack, "a request is refused, though it fits an empty arena"),
+        (KeepsTheName, "`release` has to take the request out of `held`"),
+        (GivesBackFirst, "allocate first, give back afterwards"),
+        (CountsSlots, "the extent that `allocate` returned"),
+        (NoRoom, "a request that runs alone is preempted before it has stored a token"),
+        (NotBooked, "after `admit`, `held` has no extent"),
+        (Unrelated, "has to inherit from Policy"),
+        (Doubling(Arena(64)), "the class is expected, not an object of it"),
+    ],
     "2.2-fill": [
         ((lambda p, o, a: (p + o) / a, LATER), "the fill in the last step"),
         ((lambda p, o, a: o / 2 / a, LATER), "from the first step on"),
@@ -162,7 +337,27 @@ EQUIVALENT = {
     "2.2-fill": {"1 → 0": "the step that is left out reserves nothing"},
 }
 
-test_right, test_stubs, test_nonsense, test_wrong = exercise_tests(exercises.EXERCISES, RIGHT, WRONG)
+test_right, test_stubs, test_nonsense, test_wrong = exercise_tests(
+    exercises.EXERCISES, RIGHT, WRONG, {"2.2-policy": UnwrittenPolicy}
+)
+
+
+def test_a_policy_of_ones_own_stands_beside_the_five():
+    canvas, words = own_policy.beside_the_five(Doubling)
+    assert words.startswith("Your policy beside the five.") and "; yours: token states" in words
+    assert_legible(canvas.svg(words))
+    canvas, words = own_policy.beside_the_five(UnwrittenPolicy)
+    assert words.startswith("The five policies; yours is not written yet.") and "yours: " not in words
+    assert texts(own_policy.beside_the_five(NotBooked)[0])[0] == "The five policies; yours raises KeyError"
+
+
+def test_each_sentence_about_a_policy_is_heard():
+    source = inspect.getsource(own_policy).split("def beside_the_five")[0]
+    strings = [node.value for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Constant)]
+    said = [text for text in strings if isinstance(text, str) and len(text) > 35 and text[0].islower() or text == "`"]
+    heard = [words for _, words in WRONG["2.2-policy"]]
+    assert len(said) == 10
+    assert [one for one in said if not any(words in one or one in words for words in heard)] == []
 
 
 PAIRS = ("2.2-fill", "2.2-holes")

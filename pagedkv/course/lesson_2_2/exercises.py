@@ -3,6 +3,7 @@ copies.
 """
 
 from pagedkv.course.judge.exercise import Exercise, calls
+from pagedkv.course.lesson_2_2.own_policy import POLICY
 
 # The mean over a request's life
 
@@ -192,4 +193,4 @@ COPIES = Exercise("2.2-copies", "the price of growing by copies", (
     )),
 ))  # fmt: skip
 
-EXERCISES = (FILL, HOLES, COPIES)
+EXERCISES = (FILL, HOLES, COPIES, POLICY)

@@ -94,13 +94,15 @@ def shares_by_allocator(runs: Mapping[str, Timeline], title: str) -> tuple[Canva
         pieces.append(state_piece("free", shares["free"]))
         draw_strip(canvas, left, y, style.WIDTH - left - 20, bar, 100, pieces)
     y = canvas.height - 16
-    x = draw_swatches(canvas, left, y, [(style.STATE_NAMES[state], *style.STATES[state]) for state in states], 44)
+    looks = [(style.STATE_NAMES[state], *style.STATES[state]) for state in (*states, "free")]
+    x = draw_swatches(canvas, 70, y, looks, 44)
     canvas.text(x, y, "external = rounding + holes; all in %", fill=style.MUTED)
     words = "; ".join(
-        f"{name}: {run.shares()['external']:.1%} external, of which rounding is {rounding_share(run):.1f} %"
+        f"{name}: {', '.join(f'{style.STATE_NAMES[state]} {share:.1%}' for state, share in run.shares().items())}, "
+        f"rounding {rounding_share(run):.1f}%"
         for name, run in runs.items()
     )
-    return canvas, f"{title}. Strips of the shares of the pool. {words}."
+    return canvas, f"{title}. Strips of the shares of the pool, rounding being a part of external. {words}."
 
 
 def rounding_share(run: Timeline) -> float:
