@@ -18,7 +18,7 @@ from pagedkv.course.lesson_2_2 import exercises, own_policy, pictures, widgets
 from pagedkv.course.lesson_2_2.published import PUBLISHED, published
 from pagedkv.simulation import experiment
 from pagedkv.simulation.arena import Arena, BuddyArena, OutOfMemory
-from pagedkv.simulation.policies import Oracle, Policy, Reservation
+from pagedkv.simulation.policies import GrowByCopy, Oracle, Policy, Reservation
 from pagedkv.simulation.simulator import simulate
 from pagedkv.simulation.workload import WORKLOADS, Request, sample_requests
 
@@ -222,6 +222,22 @@ class NotBooked(Doubling):
         self.stored[request.request_id] = request.prompt_tokens
 
 
+class Borrowed(GrowByCopy):
+    def admit(self, request):
+        super().admit(request)
+
+    def grow(self, request):
+        super().grow(request)
+
+
+class OtherArena(Doubling):
+    def __init__(self, arena):
+        super().__init__(Arena(arena.capacity))
+
+    def larger(self, request, old):
+        return old.requested + 100
+
+
 class Unrelated:
     def __init__(self, arena):
         self.arena = arena
@@ -272,6 +288,9 @@ WRONG = {  # name: [(answer, words of the verdict)]; of a pair, one is right
         (CountsSlots, "the extent that `allocate` returned"),
         (NoRoom, "a request that runs alone is preempted before it has stored a token"),
         (NotBooked, "after `admit`, `held` has no extent"),
+        (GrowByCopy, "its `admit` is that of a policy of the package"),
+        (Borrowed, "its `release` is that of a policy of the package"),
+        (OtherArena, "the arena has given out other slots than `held` names"),
         (Unrelated, "has to inherit from Policy"),
         (Doubling(Arena(64)), "the class is expected, not an object of it"),
     ],
@@ -335,6 +354,7 @@ WRONG = {  # name: [(answer, words of the verdict)]; of a pair, one is right
 # By exercise: mutants that gain every point, and why they are right answers too. `...` stands for any other number.
 EQUIVALENT = {
     "2.2-fill": {"1 → 0": "the step that is left out reserves nothing"},
+    "2.2-policy": {"128 → ...": "any guess will do", "1 → 2": "it moves when half of the guess is used: a policy, too"},
 }
 
 test_right, test_stubs, test_nonsense, test_wrong = exercise_tests(

@@ -11,6 +11,7 @@ from widget_rules import widget_tests
 from pagedkv.course.draw import style
 from pagedkv.course.draw.canvas import Canvas
 from pagedkv.course.lesson_2_3 import exercises, pictures, widgets
+from pagedkv.simulation.experiment import CAPACITY, paged_run
 from pagedkv.simulation.policies import Paged
 from pagedkv.simulation.workload import WORKLOADS, Request
 
@@ -150,6 +151,20 @@ def test_bars_are_as_high_as_the_shares():
     ]
     assert heights == pytest.approx([150, 75, 37.5])
     assert {"100", "50", "25", "64", "block size, long"} <= set(texts(canvas))
+
+
+@pytest.mark.parametrize(
+    ("workload", "mark", "preemptions", "without_tokens", "free"),
+    [("paper-sharegpt", 0.1, 8.3, 1442, 1189), ("azure-conv", 0.01, 9.8, 640, 517)],
+)
+def test_the_watermark_that_keeps_to_one_preemption_in_ten_requests(workload, mark, preemptions, without_tokens, free):
+    runs = {one: paged_run(workload, one) for one in (0.0, 0.01, 0.05, 0.1)}
+    per_hundred = {one: 100 * run.preemptions.sum() / len(run.finished) for one, run in runs.items()}
+    assert next(one for one, number in per_hundred.items() if number <= 10) == mark
+    assert per_hundred[mark] == pytest.approx(preemptions, abs=0.05)
+    shares = runs[mark].shares()
+    assert round(CAPACITY * (1 - shares["token_states"])) == without_tokens
+    assert round(CAPACITY * shares["free"]) == free and shares["external"] == 0
 
 
 # Widgets

@@ -144,6 +144,9 @@ def _part(title: str, judge) -> Part:
             raise NotAttempted
         if not issubclass(cls, Policy):
             raise Wrong("the class has to inherit from Policy, as in the cell above")
+        for verb in VERBS:
+            if str(getattr(getattr(cls, verb, None), "__module__", "")).startswith("pagedkv"):
+                raise Wrong(f"its `{verb}` is that of a policy of the package; write your own")
         problem = call(partial(judge, cls))
         if problem:
             raise Wrong(problem)
