@@ -6,10 +6,12 @@ import xml.etree.ElementTree as ElementTree
 
 import numpy as np
 import pytest
+from picture_rules import assert_legible, assert_to_scale, boxes, crossings, heights, misused_hatches, widths
 
 from pagedkv.course.draw import style
 from pagedkv.course.draw.canvas import Canvas
 from pagedkv.course.draw.show import save, show
+from pagedkv.course.draw.strip import Piece, draw_strip
 
 SVG = "{http://www.w3.org/2000/svg}"
 # Machado, Oliveira and Fernandes (2009), full severity, on linear RGB.
@@ -114,6 +116,79 @@ def test_small_text_and_unknown_hatching_are_errors():
     with pytest.raises(ValueError, match="hatch must be None or one of .*'o'"):
         picture.rect(0, 0, 1, 1, hatch="o")
     assert picture.shapes == []
+
+
+def crossed(draw, cover=None):
+    picture = Canvas(200, 100)
+    draw(picture)
+    if cover:
+        picture.rect(*cover, style.BACKGROUND, stroke=None)
+    picture.text(100, 50, "42", anchor="middle")
+    return crossings(picture.svg("x"))
+
+
+@pytest.mark.parametrize("arrow", [False, True])
+def test_a_line_through_a_number_is_seen(arrow):
+    through, past = [(60, 5), (60, 50), (140, 50)], [(60, 5), (80, 50), (80, 95)]
+    assert crossed(lambda c: c.line(0, 0, 200, 100, arrow=arrow)) == ["42"]
+    assert crossed(lambda c: c.curve(90, 0, 110, 100, arrow=arrow)) == ["42"]
+    assert crossed(lambda c: c.curve(20, 0, 180, 30, arrow=arrow)) == []
+    assert crossed(lambda c: c.curve(0, 20, 200, 80, bend="horizontal", arrow=arrow)) == ["42"]
+    assert crossed(lambda c: c.route(through, arrow=arrow)) == ["42"]
+    assert crossed(lambda c: c.route(past, arrow=arrow)) == []
+
+
+def test_an_edge_through_a_number_is_seen_and_what_is_hidden_is_not():
+    assert crossed(lambda c: c.rect(95, 40, 50, 20)) == ["42"]
+    assert crossed(lambda c: c.rect(80, 40, 40, 20)) == []
+    assert crossed(lambda c: c.line(0, 50, 200, 50), cover=(85, 40, 30, 20)) == []
+    assert crossed(lambda c: c.line(0, 50, 200, 50), cover=(85, 40, 15, 20)) == ["42"]
+    picture = Canvas(50, 50)
+    picture.text(10, 20, "42")
+    picture.line(0, 20, 50, 20)
+    with pytest.raises(AssertionError, match="'crossed': ..42"):
+        assert_legible(picture.svg("x"))
+
+
+def test_a_hatch_with_another_meaning_is_seen():
+    picture = Canvas(200, 100)
+    for fill, hatch in [*style.STATES.values(), (style.mix(style.request_colour(3)), "/")]:
+        picture.rect(0, 0, 50, 50, fill, hatch=hatch)
+    assert misused_hatches(picture.svg("x")) == []
+    picture.rect(0, 0, 50, 50, style.FREE, hatch="/")
+    picture.rect(0, 0, 50, 50, style.EXTERNAL, hatch="\\")
+    assert misused_hatches(picture.svg("x")) == [f"/ on {style.FREE}", f"\\ on {style.EXTERNAL}"]
+
+
+def test_a_route_passes_its_points_and_is_drawn_alike():
+    picture, points = Canvas(100, 100), [(10, 0), (40, 30), (40, 60), (10, 90)]
+    picture.route(points)
+    (_, path), (_, head) = picture.shapes
+    assert path["points"][::3] == points and head["points"][0] == (10, 90)
+    assert path["points"][4:6] == [(40, 45), (40, 45)]  # straight down
+    drawn = picture.figure().axes[0].patches[0].get_path()
+    assert drawn.vertices.tolist() == [list(point) for point in path["points"]] and set(drawn.codes[1:]) == {4}
+    assert "C10,15 40,15 40,30 40,45 40,45 40,60 40,75 10,75 10,90" in picture.svg("x")
+
+
+@pytest.mark.parametrize("fill", style.REQUESTS)
+def test_arrows_of_a_request_are_seen_on_the_background(fill):
+    assert style.contrast(style.arrow_colour(fill), style.BACKGROUND) >= 3
+
+
+def test_pieces_of_a_strip_are_as_long_as_they_say():
+    picture = Canvas(400, 100)
+    pieces = [
+        Piece(25, style.TOKEN),
+        Piece(62.5, style.REQUESTS[0]),
+        Piece(0, style.TOKEN),
+        Piece(10, style.REQUESTS[1]),
+    ]
+    spans = draw_strip(picture, 40, 10, 200, 30, 100, pieces)
+    assert assert_to_scale(widths(picture), [25, 62.5, 10]) == pytest.approx(2)
+    assert set(heights(picture)) == {30}
+    assert spans == [(40, 90), (90, 215), (215, 215), (215, 235)]
+    assert [left for left, *_ in boxes(picture)] == [40, 90, 215]
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from picture_rules import assert_legible
+from picture_rules import assert_legible, chart_crossings
 
 from pagedkv.course.draw.canvas import Canvas
 from pagedkv.course.draw.show import save
@@ -51,3 +51,5 @@ def test_the_figure_is_legible(figure):
     name, picture, alt = figure
     if isinstance(picture, Canvas):
         assert_legible(picture.svg(alt))
+    else:
+        assert chart_crossings(picture) == []

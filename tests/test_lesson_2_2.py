@@ -4,21 +4,23 @@ import ast
 import inspect
 import itertools
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 from exercise_rules import exercise_tests, unheard
-from picture_rules import assert_legible, texts
+from picture_rules import assert_legible, text_boxes, texts
 from widget_rules import widget_tests
 
 from pagedkv.course.draw import style
 from pagedkv.course.draw.canvas import Canvas
+from pagedkv.course.draw.timeline import side_by_side
 from pagedkv.course.judge.check import check
 from pagedkv.course.lesson_2_2 import exercises, own_policy, pictures, widgets
 from pagedkv.course.lesson_2_2.published import PUBLISHED, published
 from pagedkv.simulation import experiment
 from pagedkv.simulation.arena import Arena, BuddyArena, OutOfMemory
-from pagedkv.simulation.policies import GrowByCopy, Oracle, Policy, Reservation
+from pagedkv.simulation.policies import GrowByCopy, MaxLength, Oracle, Paged, Policy, Reservation
 from pagedkv.simulation.simulator import simulate
 from pagedkv.simulation.workload import WORKLOADS, Request, sample_requests
 
@@ -467,7 +469,7 @@ SETTINGS = {
         for step, left, workload, colours in zip(
             itertools.cycle((0, 777, 2001, 10**6)),
             itertools.cycle(experiment.POLICIES),
-            (*WORKLOADS, *WORKLOADS),
+            (*WORKLOADS, *WORKLOADS, *[widgets.ABOVE] * len(experiment.POLICIES)),
             itertools.cycle(("requests", "states")),
             strict=False,
         )
@@ -484,8 +486,9 @@ test_pictures, test_moves, test_controls = widget_tests(widgets, SETTINGS)
 
 def test_playground_buttons():
     box = widgets.arena_playground()
-    (kind, size, victim), (allocate, free, undo, clear) = (row.children for row in box.children[:2])
+    (kind, size, victim), (allocate, free, undo, clear, reset) = (row.children for row in box.children[:2])
     pane = box.children[2]
+    start = pane.value
     clear.click()
     assert "empty arena" in pane.value and victim.options == ()
     free.click()  # nothing to free
@@ -503,6 +506,19 @@ def test_playground_buttons():
     size.value = 9
     allocate.click()
     assert "7 lost to rounding" in pane.value
+    kind.value = "first fit"
+    reset.click()
+    assert pane.value == start and len(victim.options) == 2
+
+
+@pytest.mark.parametrize("kind", widgets.ARENAS)
+def test_the_playground_has_a_task_that_can_be_solved(kind):
+    assert "So far: none." in widgets.arena_playground_svg(kind=kind)
+    full = (("allocate", 1),) * 64
+    half = full + tuple(("free", number) for number in range(0, 64, 2))
+    assert widgets.smallest_refused((*half[:-1], ("allocate", 2)), kind) is None  # 31 slots are free
+    assert widgets.smallest_refused((*half, ("allocate", 3), ("allocate", 2), ("free", 1)), kind) == 2
+    assert "So far: 2 slots." in widgets.arena_playground_svg((*half, ("allocate", 2)), kind)
 
 
 def test_playground_replays_failures_by_number():
@@ -516,12 +532,29 @@ def test_scrubber_reaches_the_last_step_of_the_longer_run():
     left, right, workload, colours, step = box.children[0].children
     for policy in ("oracle, buddy", "paged"):
         left.value = policy
-        longest = max(experiment.run(workload.value, name).num_steps for name in (policy, "paged"))
+        longest = max(widgets.run(workload.value, name).num_steps for name in (policy, "paged"))
         assert step.max == longest - 1
         step.value = step.max
         assert "1 run, " in box.children[2].value
     workload.value = "azure-code"
     assert step.value == step.max and f"at step {step.max:,}" in box.children[2].value
+
+
+def test_the_scrubber_opens_on_the_picture_above_it():
+    slots, requests = 15_728, sample_requests("paper-sharegpt", 300, seed=0)
+    runs = {"max length": MaxLength(Arena(slots)), "paged": Paged(slots // 16)}
+    above = [(name, simulate(requests, policy, slots)) for name, policy in runs.items()]
+    said = texts(side_by_side(above, 2000)[0])
+    box = widgets.fragmentation()
+    shown = [box[4] for box in text_boxes(box.children[2].value)]
+    assert shown == [text if text != "max length" else "max length, first fit" for text in said]
+    notebook = (Path(__file__).parents[1] / "notebooks/2_2_fragmentation.ipynb").read_text()
+    for line in (
+        f"step = {pictures.STEP}",
+        'names = (\\"max length\\", \\"paged\\")',
+        f"{pictures.NUM_REQUESTS}, seed=0",
+    ):
+        assert line in notebook
 
 
 def test_reservation_agrees_with_the_policies():

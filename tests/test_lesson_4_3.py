@@ -402,7 +402,9 @@ def test_splits_cover_every_token_once_and_only_the_last_is_short():
 def test_the_picture_of_splits_counts_programs_and_what_is_merged():
     canvas, alt = pictures.splits_of_sequences([100, 20, 300, 0], split_tokens=50, kv_heads=8, multiprocessors=132)
     assert "80 programs for 132 multiprocessors: 52 of them idle." in alt  # (2 + 1 + 6 + 1) splits of 8 heads
-    assert "8 partial results of 2 sequences are merged (hatched), for each of 8 KV heads." in canvas.svg("x")
+    assert "8 partial results of 2 sequences are merged (dark, light, dark, …), for each of 8 KV heads." in canvas.svg(
+        "x"
+    )
     assert "Nothing is left to merge" in pictures.splits_of_sequences([20, 0], 50, 8, 4)[1]
 
 

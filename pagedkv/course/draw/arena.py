@@ -91,15 +91,18 @@ def fragmented_arena(arena, extents: Mapping[int, object], wanted: int, show: Ca
     return canvas
 
 
-def playground(arena, extents: Mapping[int, object], title: str, error=None) -> tuple[Canvas, str]:
-    """`title` says what happened last; `error` is the OutOfMemory of an allocation that just failed.
+def playground(arena, extents: Mapping[int, object], title: str, error=None, task: str = "") -> tuple[Canvas, str]:
+    """`title` says what happened last; `error` is the OutOfMemory of an allocation that just failed; `task` is a line
+    of text below the picture.
 
     Returns the picture and its words.
     """
     left, width = 56, style.WIDTH - 76
     refused = error.requested if error else None
     rows, holes = ceil_div(arena.capacity, ROW), arena.holes()
-    canvas = Canvas(style.WIDTH, 232 + rows * 45)
+    canvas = Canvas(style.WIDTH, 232 + rows * 45 + 30 * bool(task))
+    if task:
+        canvas.text(20, canvas.height - 18, task, bold=True)
     canvas.text(20, 26, title, size=style.TITLE, bold=True, fill=style.HIGHLIGHT if refused else style.INK)
     held = sum(extent.requested for extent in extents.values())
     lost = arena.capacity - arena.total_free - held
@@ -130,19 +133,12 @@ def playground(arena, extents: Mapping[int, object], title: str, error=None) -> 
         )
         x += hole.size * scale
     if refused:
-        size = min(refused, arena.capacity) * scale
-        canvas.rect(
-            left,
-            y + 36,
-            size,
-            30,
-            style.BACKGROUND,
-            stroke=style.HIGHLIGHT,
-            line=2.5,
-            dash=True,
-            label=f"{refused} wanted",
-        )
+        size, words = min(refused, arena.capacity) * scale, f"{refused} wanted"
+        canvas.rect(left, y + 36, size, 30, style.BACKGROUND, stroke=style.HIGHLIGHT, line=2.5, dash=True)
+        fits = style.text_width(words) < size - 10
+        x, anchor = (left + size / 2, "middle") if fits else (left + size + 8, "start")
+        canvas.text(x, y + 51, words, anchor=anchor)
     sizes = ", ".join(str(hole.size) for hole in holes) or "none"
     named = ", ".join(f"r{number}: {extent.requested}" for number, extent in extents.items()) or "nothing"
     alt = f"{title}. {f'{error}. ' if error else ''}An arena of {arena.capacity} slots holds {named}. Holes: {sizes}."
-    return canvas, alt
+    return canvas, f"{alt} {task}".strip()

@@ -8,6 +8,7 @@ list.
 import math
 import zlib
 from html import escape
+from itertools import pairwise
 
 from pagedkv.course.draw import style
 
@@ -88,6 +89,13 @@ class Canvas:
         else:
             middle = [((x0 + x1) / 2, y0), ((x0 + x1) / 2, y1)]
         self._path([(x0, y0), *middle, (x1, y1)], stroke, line, dash, arrow)
+
+    def route(self, points, *, stroke=style.INK, line=1.5, dash=False, arrow=True):
+        """Vertical S-shaped curves through `points`, pairs (x, y): straight down between two of the same x."""
+        path = [points[0]]
+        for (x0, y0), (x1, y1) in pairwise(points):
+            path += [(x0, (y0 + y1) / 2), (x1, (y0 + y1) / 2), (x1, y1)]
+        self._path(path, stroke, line, dash, arrow)
 
     def _path(self, points, stroke, line, dash, arrow):
         self._add("path", points=points, stroke=stroke, line=line, dash=dash)
@@ -171,7 +179,7 @@ def _svg_text(patterns, x, y, text, size, anchor, fill, bold, mono, turn) -> str
 
 def _svg_path(patterns, points, stroke, line, dash) -> str:
     first, *rest = points
-    path = f"M{_svg_points([first])}{'C' if len(points) == 4 else 'L'}{_svg_points(rest)}"
+    path = f"M{_svg_points([first])}{'L' if len(points) == 2 else 'C'}{_svg_points(rest)}"
     dashes = _svg_dash(line) if dash else ""
     return f'<path d="{path}" fill="none" stroke="{stroke}" stroke-width="{_n(line)}"{dashes}/>'
 

@@ -8,7 +8,7 @@ from pagedkv.course.draw import style
 from pagedkv.course.draw.canvas import Canvas
 from pagedkv.sizing import ceil_div
 
-ENTRY, ROW, BLOCK_ROW = 34, 46, 72
+ENTRY, GAP, ROW, BLOCK_ROW = 32, 12, 46, 72  # in the gaps run the arrows, past the entries and blocks between
 
 
 def pool_and_tables(
@@ -54,22 +54,29 @@ def pool_and_tables(
         fill = style.request_colour([*(names or tables)].index(name))
         for logical, block in enumerate(table.blocks):
             on_path = picked is not None and (name, logical) == (picked[0], address.logical_block)
-            x = left + (logical + row % 2 / 2) * (
-                ENTRY + 6
-            )  # every other row between the entries above, so that arrows pass
-            entries.append((on_path, x, 82 + row * ROW, block, fill))
+            entries.append((on_path, row, logical, block, fill))
             positions = range(logical * size, min(logical * size + size, table.num_tokens))
             held.setdefault(block, (fill, []))[1].append(positions)
-    for on_path, x, y, _, fill in entries:
-        canvas.rect(x, y, ENTRY, 26, fill, **_edge(on_path))
-    for on_path, x, y, block, fill in sorted(entries):  # the picked one on top
-        end_x, end_y = place(block)
-        colour = style.HIGHLIGHT if on_path else style.mix(fill, style.INK, 0.3)
-        canvas.curve(
-            x + ENTRY / 2, y + 27, end_x + cell * size / 2, end_y - 5, stroke=colour, line=2.5 if on_path else 1.2
-        )
-    for on_path, x, y, block, _ in entries:  # over the arrows of the tables above
-        canvas.text(x + ENTRY / 2, y + 13, block, anchor="middle", bold=on_path)
+    lanes: dict[int, list] = {}  # column of the pool -> the arrows that pass its first row, on the left of its blocks
+    for entry in entries:
+        if entry[3] >= per_row:
+            lanes.setdefault(entry[3] % per_row, []).append(entry)
+    for entry in sorted(entries):  # the picked one on top
+        on_path, row, logical, block, fill = entry
+        x, y, (end_x, end_y) = left + logical * (ENTRY + GAP), 82 + row * ROW, place(block)
+        canvas.rect(x, y, ENTRY, 26, fill, label=block, bold=on_path, **_edge(on_path))
+        way = [(x + ENTRY / 2, y + 27)]
+        if row < len(tables) - 1:
+            gap = x + ENTRY + GAP * (row + 1) / len(tables)
+            way += [(gap, y + ROW - 2), (gap, 82 + ROW * (len(tables) - 1) + 28)]
+        if block < per_row:
+            way.append((end_x + cell * size / 2, end_y - 5))
+        else:
+            others = lanes[block % per_row]
+            gap = end_x - 4 - 7 * (others.index(entry) + 0.5) / len(others)
+            way += [(gap, y_pool - 12), (gap, end_y - 22), (end_x + cell / 2, end_y - 5)]
+        colour = style.HIGHLIGHT if on_path else style.arrow_colour(fill)
+        canvas.route(way, stroke=colour, line=2.5 if on_path else 1.2)
     for row, name in enumerate(tables):
         canvas.text(14, 95 + row * ROW, words[name], bold=picked is not None and name == picked[0])
     for block in range(pool.num_blocks):
@@ -85,7 +92,7 @@ def pool_and_tables(
         if len(owners) > 1:
             canvas.rect(x - 3, y - 3, cell * size + 6, 32, None, stroke=style.INK, line=1.5)
         number = f"{block}: {pool.ref_count(block)} owners" if pool.ref_count(block) > 1 else block
-        canvas.text(x, y + 40, number, bold=bool(owners), fill=style.INK if owners else style.MUTED)
+        canvas.text(x, y + 40, number, bold=len(owners) == 1, fill=style.INK if owners else style.MUTED)
     if picked:
         x, y = place(address.physical_block)
         canvas.rect(x + address.offset * cell, y, cell, 26, None, **_edge(True))

@@ -69,7 +69,7 @@ def _text(axes, order, x, y, text, size, anchor, fill, bold, mono, turn):
 
 
 def _path(axes, order, points, stroke, line, dash):
-    codes = [Path.MOVETO] + [Path.CURVE4 if len(points) == 4 else Path.LINETO] * (len(points) - 1)
+    codes = [Path.MOVETO] + [Path.LINETO if len(points) == 2 else Path.CURVE4] * (len(points) - 1)
     axes.add_patch(
         PathPatch(
             Path(points, codes),

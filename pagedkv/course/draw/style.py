@@ -18,7 +18,8 @@ MUTED = "#595959"  # secondary text: 7:1 on the background
 GRID = "#BBBBBB"
 BACKGROUND = "#FFFFFF"
 
-# In the order in which a request's memory and the stacked areas are drawn: (name, colour, hatch).
+# In the order in which a request's memory and the stacked areas are drawn: (name, colour, hatch). A hatch means the
+# same in every picture: "/" is reserved, "\" internal, "x" external; nothing else is hatched.
 STATES: dict[str, tuple[str, str | None]] = {
     "token_states": (TOKEN, None),
     "reserved": (RESERVED, "/"),
@@ -41,6 +42,11 @@ WIDTH = 840  # CSS pixels: fits a notebook on a laptop without scaling
 def request_colour(request_id: int) -> str:
     """The fill of a request's cells; the cycle repeats every eight requests, so write the number into the cell too."""
     return REQUESTS[request_id % len(REQUESTS)]
+
+
+def arrow_colour(fill: str) -> str:
+    """The colour of a request's arrows and lines: that of its cells, dark enough to be followed on the background."""
+    return mix(fill, INK, 0.4)
 
 
 @cache

@@ -16,20 +16,24 @@ LEFT, RIGHT = 66, 250  # pixels for the axis and for the labels
 
 
 def shares_over_time(timelines: Mapping[str, Timeline], height: int = 170) -> tuple[Canvas, str]:
-    """One panel of `height` pixels for each named run. Percentages are means over the steps at which a request waits.
+    """One panel of `height` pixels for each named run, all on one time axis. Percentages are means over the steps at
+    which a request waits.
 
     Returns the picture and its words.
     """
-    canvas = Canvas(style.WIDTH, len(timelines) * (height + 84) + 4)
+    canvas = Canvas(style.WIDTH, len(timelines) * (height + 94) + 4)
+    longest = max(timeline.num_steps for timeline in timelines.values())
     for row, (name, timeline) in enumerate(timelines.items()):
-        y = 22 + row * (height + 84)
-        canvas.text(20, y, name, size=style.TITLE, bold=True)
-        draw_shares(canvas, LEFT, y + 22, style.WIDTH - LEFT - RIGHT, height, timeline)
+        y = 22 + row * (height + 94)
+        canvas.text(20, y, f"{name}: {timeline.num_steps:,} steps", size=style.TITLE, bold=True)
+        draw_shares(canvas, LEFT, y + 32, style.WIDTH - LEFT - RIGHT, height, timeline, until=longest)
     words = "; ".join(
-        f"{name}: {', '.join(f'{style.STATE_NAMES[state]} {share:.1%}' for state, share in timeline.shares().items())}"
+        f"{name}, {timeline.num_steps:,} steps: "
+        + ", ".join(f"{style.STATE_NAMES[state]} {share:.1%}" for state, share in timeline.shares().items())
         for name, timeline in timelines.items()
     )
-    return canvas, f"The shares of the pool over the steps of {len(timelines)} runs, as stacked areas. Means: {words}."
+    alt = f"The shares of the pool over the steps of {len(timelines)} runs, as stacked areas on one time axis."
+    return canvas, f"{alt} Means: {words}."
 
 
 def draw_shares(
@@ -72,8 +76,8 @@ def draw_shares(
         )
     busy = np.flatnonzero(timeline.waiting)
     if labels and len(busy) and (empty := int(timeline.step[busy[-1]] + timeline.duration[busy[-1]])) < 0.98 * end:
-        canvas.line(x + scale * empty, y - 4, x + scale * empty, y + height, dash=True, line=2)
-        canvas.text(x + scale * empty, y - 12, "queue empty", anchor="end")
+        canvas.line(x + scale * empty, y - 2, x + scale * empty, y + height, dash=True, line=2)
+        canvas.text(x + scale * empty, y - 12, "queue empty", anchor="end" if scale * empty > 84 else "start")
     if labels:
         _label_shares(canvas, x + width + 14, y, height, timeline.shares())
     if now is not None:

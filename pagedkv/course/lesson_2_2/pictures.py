@@ -12,7 +12,7 @@ from pagedkv.simulation.arena import Arena
 from pagedkv.simulation.experiment import CAPACITY, POLICIES
 from pagedkv.simulation.simulator import simulate
 from pagedkv.simulation.timeline import Timeline
-from pagedkv.simulation.workload import sample_requests
+from pagedkv.simulation.workload import Request, sample_requests
 from pagedkv.sizing import MODELS
 
 
@@ -58,7 +58,7 @@ def copied_prompts(prompt: int, outputs: Sequence[int]) -> tuple[Canvas, str]:
     pieces = []
     for branch, output in enumerate(outputs):
         first = style.request_colour(0)
-        look = (style.mix(first), "/", "copy") if branch else (first, None, "prompt")
+        look = (style.mix(first), None, "copy") if branch else (first, None, "prompt")
         pieces.append(Piece(prompt, *look))
         pieces.append(Piece(output, style.request_colour(branch + 1), None, f"{output}"))
     spans = draw_strip(canvas, 20, 84, style.WIDTH - 40, 44, total, pieces)
@@ -90,7 +90,8 @@ def shares_by_allocator(runs: Mapping[str, Timeline], title: str) -> tuple[Canva
         pieces = [state_piece(state, shares[state], f"{shares[state]:.1f}") for state in states]
         holes = shares["external"] - rounding
         pieces.append(Piece(rounding, *style.STATES["external"], f"rounding {rounding:.1f}"))
-        pieces.append(Piece(holes, style.EXTERNAL, None, f"holes {holes:.1f}" if holes > 12 else f"{holes:.1f}"))
+        label = f"holes {holes:.1f}" if holes > 12 else f"{holes:.1f}"
+        pieces.append(Piece(holes, *style.STATES["external"], label))
         pieces.append(state_piece("free", shares["free"]))
         draw_strip(canvas, left, y, style.WIDTH - left - 20, bar, 100, pieces)
     y = canvas.height - 16
@@ -182,16 +183,23 @@ def external_fragmentation() -> tuple[Canvas, str]:
     return fragmented_arena(arena, extents, wanted, size), alt
 
 
+NUM_REQUESTS, STEP = 300, 2000  # of the lesson's server under load, and of its picture
+
+
+def requests() -> list[Request]:
+    """The requests of the lesson's server under load."""
+    return sample_requests("paper-sharegpt", NUM_REQUESTS)
+
+
 def front() -> tuple[Canvas, str]:
     """The README's picture: one pool, the same requests, with and without paging."""
-    capacity, num_requests, step = CAPACITY, 300, 2000
-    requests = sample_requests("paper-sharegpt", num_requests)
+    capacity, step = CAPACITY, STEP
     policies = {"max-length reservation": "max length, first fit", "paged": "paged"}
-    runs = [(name, simulate(requests, POLICIES[policy](capacity), capacity)) for name, policy in policies.items()]
+    runs = [(name, simulate(requests(), POLICIES[policy](capacity), capacity)) for name, policy in policies.items()]
     used = [run.token_states[run.step.searchsorted(step)] / capacity for _, run in runs]
     ends = [run.num_steps for _, run in runs]
     alt = (
-        f"The same {num_requests} requests in the same {capacity:,} slots, at step {step:,}. With max-length "
+        f"The same {NUM_REQUESTS} requests in the same {capacity:,} slots, at step {step:,}. With max-length "
         f"reservation {used[0]:.0%} of the slots hold tokens and the last request is done at step {ends[0]:,}; with "
         f"paging {used[1]:.0%} do and it is done at step {ends[1]:,}."
     )

@@ -1,5 +1,7 @@
 """The widgets of lesson 2.2: an arena to fill by hand, one request under every policy, two whole runs side by side."""
 
+from functools import cache
+
 from pagedkv.course.draw import widget
 from pagedkv.course.draw.arena import playground
 from pagedkv.course.draw.timeline import side_by_side
@@ -7,6 +9,7 @@ from pagedkv.course.lesson_2_2 import pictures
 from pagedkv.simulation import experiment
 from pagedkv.simulation.arena import Arena, BuddyArena, OutOfMemory
 from pagedkv.simulation.simulator import simulate
+from pagedkv.simulation.timeline import Timeline
 from pagedkv.simulation.workload import WORKLOADS, Request
 
 SLOTS = 64
@@ -39,20 +42,31 @@ def replay_arena(operations, kind: str):
     return arena, extents, error
 
 
+def smallest_refused(operations, kind: str) -> int | None:
+    """The smallest request that was refused while at least half of the arena was free."""
+    errors = [replay_arena(operations[: i + 1], kind)[2] for i in range(len(operations))]
+    return min((error.requested for error in errors if error and error.total_free >= SLOTS / 2), default=None)
+
+
 def arena_playground_svg(operations=ARENA_START, kind: str = "first fit") -> str:
-    """The arena after `operations`, as an SVG."""
+    """The arena after `operations`, the task and how far it has been solved, as an SVG."""
     arena, extents, error = replay_arena(operations, kind)
     last = "an empty arena"
     if operations:
         verb, value = operations[-1]
         last = f"freed r{value}" if verb == "free" else f"allocated {value} slots"
     title = f"{kind}: {'OutOfMemory' if error else last}"
-    canvas, alt = playground(arena, extents, title, error)
+    best = smallest_refused(operations, kind)
+    so_far = "none" if best is None else f"{best} slot{'s' * (best > 1)}"
+    task = f"Task: with half of the arena free, have as small a request as you can refused. So far: {so_far}."
+    canvas, alt = playground(arena, extents, title, error, task)
     return canvas.svg(alt)
 
 
 def arena_playground():
-    """Allocate and free by hand, and watch holes appear until a request that ought to fit does not."""
+    """Allocate and free by hand, and watch holes appear until a request that ought to fit does not; every step can be
+    taken back.
+    """
     operations = widget.State(value=ARENA_START)
     kind = widget.choice("Arena", list(ARENAS), "first fit")
     size = widget.slider("Slots to allocate", 16, 1, SLOTS)
@@ -76,14 +90,18 @@ def arena_playground():
     def clear():
         operations.value = ()
 
+    def reset():
+        operations.value = ARENA_START
+
     operations.observe(offer, "value")
     kind.observe(offer, "value")
     offer()
     buttons = [
         widget.button("Allocate", allocate),
         widget.button("Free", free),
-        widget.button("Undo", undo),
-        widget.button("Clear", clear),
+        widget.button("Undo", undo, "takes the last step back"),
+        widget.button("Clear", clear, "begins with an empty arena"),
+        widget.button("Reset", reset, "begins again as shown at first"),
     ]
     return widget.explore(arena_playground_svg, buttons, inputs=[size, victim], operations=operations, kind=kind)
 
@@ -122,20 +140,24 @@ def reservation():
     )
 
 
-LEFT, RIGHT, WORKLOAD = "max length, first fit", "paged", "paper-sharegpt"
+LEFT, RIGHT, ABOVE = "max length, first fit", "paged", f"the {pictures.NUM_REQUESTS} above"
+
+
+@cache
+def run(workload: str, policy: str) -> Timeline:
+    """The run of the requests of the picture above the widget, or of the experiment's requests of a workload."""
+    if workload != ABOVE:
+        return experiment.run(workload, policy)
+    return simulate(pictures.requests(), experiment.POLICIES[policy](experiment.CAPACITY), experiment.CAPACITY)
 
 
 def fragmentation_svg(
-    step: int = 2000, left: str = LEFT, right: str = RIGHT, workload: str = WORKLOAD, colours: str = "requests"
+    step: int = pictures.STEP, left: str = LEFT, right: str = RIGHT, workload: str = ABOVE, colours: str = "requests"
 ) -> str:
     """Both pools at `step`, coloured by "requests" or "states", as an SVG."""
-    runs = [(name, experiment.run(workload, name)) for name in (left, right)]
+    runs = [(name, run(workload, name)) for name in (left, right)]
     canvas, alt = side_by_side(runs, step, colours)
-    requests = (
-        f"{len(experiment.requests_that_fit(workload))} requests of {workload}, of up to {experiment.MAX_SEQ_LEN:,} "
-        "tokens."
-    )
-    return canvas.svg(f"{requests} {alt}")
+    return canvas.svg(f"{len(runs[0][1].finished)} requests, {workload}. {alt}")
 
 
 def fragmentation():
@@ -146,11 +168,11 @@ def fragmentation():
         widget.choice("Left", list(experiment.POLICIES), LEFT),
         widget.choice("Right", list(experiment.POLICIES), RIGHT),
     )
-    workload = widget.choice("Requests like", list(WORKLOADS), WORKLOAD)
-    step = widget.slider("Step", 2000, 0, 2000, wide=True)
+    workload = widget.choice("Requests like", [ABOVE, *WORKLOADS], ABOVE)
+    step = widget.slider("Step", pictures.STEP, 0, pictures.STEP, wide=True)
 
     def fit_slider(_=None):
-        step.max = max(experiment.run(workload.value, policy.value).num_steps for policy in (left, right)) - 1
+        step.max = max(run(workload.value, policy.value).num_steps for policy in (left, right)) - 1
 
     for control in (left, right, workload):
         control.observe(fit_slider, "value")

@@ -51,8 +51,10 @@ def token_share_by_block_size(shares: Mapping[str, Mapping[int, float]]) -> tupl
     canvas.text(20, 24, "Slots that hold tokens, % of the pool, by block size", size=style.TITLE, bold=True)
     for percent in (0, 50, 100):
         y = base - height * percent / 100
-        canvas.line(left, y, style.WIDTH - 20, y, stroke=style.GRID, line=1)
+        canvas.line(left, y, left + 5, y, stroke=style.MUTED)
         canvas.text(left - 8, y, f"{percent} %", anchor="end", fill=style.MUTED)
+    canvas.line(left, base - height, left, base, stroke=style.MUTED)
+    canvas.line(left, base, style.WIDTH - 20, base, stroke=style.MUTED)
     group = (style.WIDTH - 20 - left) / len(shares)
     for column, (workload, by_size) in enumerate(shares.items()):
         pitch, x = (group - 24) / len(by_size), left + 12 + column * group
@@ -157,14 +159,11 @@ def _logical_to_physical(
             tokens = words[logical * block_size : (logical + 1) * block_size]
             owner[physical] = (fill, tokens)
             _block(canvas, logical_x, y, logical, fill, tokens, block_size)
-            canvas.line(
-                logical_x + width + 4, y + HEIGHT / 2, table_x - 4, y + HEIGHT / 2, arrow=True, stroke=style.MUTED
-            )
+            stroke, middle = style.arrow_colour(fill), y + HEIGHT / 2
+            canvas.line(logical_x + width + 4, middle, table_x - 4, middle, arrow=True, stroke=stroke)
             canvas.rect(table_x, y, 60, HEIGHT, style.BACKGROUND, label=physical, bold=True)
             target = pool_y + physical * (HEIGHT + 6) + HEIGHT / 2
-            canvas.curve(
-                table_x + 62, y + HEIGHT / 2, pool_x - 26, target, bend="horizontal", stroke=style.HIGHLIGHT, line=2
-            )
+            canvas.curve(table_x + 62, middle, pool_x - 26, target, bend="horizontal", stroke=stroke, line=2)
             y += HEIGHT + 6
         y += 36
     for physical in range(num_blocks):

@@ -11,8 +11,9 @@ from pagedkv.sizing import ceil_div
 NUM_TOKENS = 50  # of the example
 BLOCKS = (12, 7, 42, 3, 29, 50, 18)
 LEFT, WIDTH, BOX = 140, style.WIDTH - 152, 30
-PER_ROW = 32  # blocks of the pool side by side
-CELL = WIDTH / PER_ROW
+PER_ROW, GROUP = 32, 8  # blocks of the pool side by side, and those without a gap
+GAP, ROW = 12, 56  # between groups, for the arrows that pass a row; from row to row
+CELL = (WIDTH - GAP * (PER_ROW / GROUP - 1)) / PER_ROW
 
 
 def example_table(block_size: int = 16) -> BlockTable:
@@ -46,12 +47,12 @@ def address_path(table: BlockTable, position: int, steps: int = 4) -> Canvas:
     Step 1 splits the position, 2 looks the block up, 3 finds it in the pool, 4 adds the offset.
     """
     address, size = table.translate(position), table.pool.block_size
-    pool_rows = ceil_div(table.pool.num_blocks, PER_ROW)
-    canvas = Canvas(style.WIDTH, 424 + pool_rows * 34)
+    last_row = ceil_div(table.pool.num_blocks, PER_ROW) - 1
+    canvas = Canvas(style.WIDTH, 458 + last_row * ROW)
     canvas.text(14, 22, f"Where is token {position} of {table.num_tokens}?", size=style.TITLE, bold=True)
 
     y_logical, y_table, y_pool = 52, 128, 226
-    y_cells = y_pool + pool_rows * 34 + 42
+    y_cells = y_pool + last_row * ROW + 76
     column = min(150, WIDTH / len(table.blocks))
     for y, words in ((y_logical, "logical blocks"), (y_table, "block table"), (y_pool, "pool")):
         canvas.text(14, y + BOX / 2, words, bold=True)
@@ -64,14 +65,8 @@ def address_path(table: BlockTable, position: int, steps: int = 4) -> Canvas:
         first, last = logical * size, min(logical * size + size, table.num_tokens) - 1
         canvas.text(x + column / 2 - 6, y_logical - 10, logical, anchor="middle")
         canvas.rect(x, y_logical, column - 12, BOX, style.REQUESTS[0], label=f"{first}–{last}", **_edge(on_path))
-        canvas.line(
-            x + column / 2 - 6,
-            y_logical + BOX + 2,
-            x + column / 2 - 6,
-            y_table - 3,
-            arrow=True,
-            **_stroke(on_path and steps > 1),
-        )
+        middle = x + column / 2 - 6
+        canvas.route([(middle, y_logical + BOX + 2), (middle, y_table - 3)], **_stroke(on_path and steps > 1))
         canvas.rect(
             x + column / 2 - 30,
             y_table,
@@ -82,21 +77,18 @@ def address_path(table: BlockTable, position: int, steps: int = 4) -> Canvas:
             bold=True,
             **_edge(on_path and steps > 1),
         )
-        canvas.curve(x + column / 2 - 6, y_table + BOX + 2, *_above(block, y_pool), **_stroke(on_path and steps > 2))
+        way = _through(3 + logical / 2, y_pool, 0, block) + [_above(block, y_pool)]
+        canvas.route([(middle, y_table + BOX + 2), *way], **_stroke(on_path and steps > 2))
     if steps > 2:
         x, y = _place(address.physical_block, y_pool)
-        canvas.rect(x, y, CELL, BOX, None, **_edge(True))
+        canvas.rect(x, y, CELL, BOX, None, stroke=style.HIGHLIGHT, line=2)  # no wider: the numbers stand close
         filled = min(size, table.num_tokens - address.logical_block * size)
         _cells(canvas, y_cells, address, size, filled, marked=steps > 3)
         if steps > 3:
-            canvas.line(
-                x + CELL / 2,
-                y + BOX + 2,
-                LEFT + WIDTH * (address.offset + 0.5) / size,
-                y_cells - 3,
-                arrow=True,
-                **_stroke(True),
-            )
+            slot = LEFT + WIDTH * (address.offset + 0.5) / size, y_cells - 3
+            below = address.physical_block + PER_ROW  # rows to pass
+            way = _through(9, y_pool, below // PER_ROW, last_row * PER_ROW + PER_ROW + below % PER_ROW)
+            canvas.route([(x + CELL / 2, y + BOX + 2), *way, slot], **_stroke(True))
 
     said = [
         f"1  split       {position} // {size} = {address.logical_block},  {position} % {size} = {address.offset}",
@@ -139,7 +131,8 @@ def _cells(canvas, y, address, size, filled, marked):
 
 def _place(block, y_pool):
     """The top left corner of a block's box in the pool."""
-    return LEFT + block % PER_ROW * CELL, y_pool + block // PER_ROW * 34
+    row, column = divmod(block, PER_ROW)
+    return LEFT + column * CELL + column // GROUP * GAP, y_pool + row * ROW
 
 
 def _above(block, y_pool):
@@ -147,12 +140,22 @@ def _above(block, y_pool):
     return x + CELL / 2, y - 2
 
 
+def _through(distance, y_pool, first_row, block):
+    """The way from above `first_row` to the row of `block`, past the rows between: at `distance` left of its group."""
+    rows = block // PER_ROW
+    if rows == first_row:
+        return []
+    x = _place(block % PER_ROW // GROUP * GROUP, y_pool)[0] - distance
+    return [(x, y_pool + first_row * ROW - 4), (x, y_pool + (rows - 1) * ROW + BOX + 4)]
+
+
 def _edge(on_path):
     return {"stroke": style.HIGHLIGHT, "line": 3} if on_path else {"stroke": style.MUTED}
 
 
 def _stroke(on_path):
-    return {"stroke": style.HIGHLIGHT, "line": 2.5} if on_path else {"stroke": style.GRID, "line": 1.5}
+    colour = style.HIGHLIGHT if on_path else style.arrow_colour(style.REQUESTS[0])
+    return {"stroke": colour, "line": 2.5 if on_path else 1.5}
 
 
 FIGURES: dict[str, Callable[[], tuple]] = {"figure_5": address}

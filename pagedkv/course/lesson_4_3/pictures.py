@@ -107,7 +107,7 @@ def cut(lengths: Sequence[int], split_tokens: int) -> list[list[int]]:
 def splits_of_sequences(
     lengths: Sequence[int], split_tokens: int, kv_heads: int, multiprocessors: int
 ) -> tuple[Canvas, str]:
-    """A row for each of the first sequences, cut into splits; hatched ones are partial results, to be merged.
+    """A row for each of the first sequences, cut into splits, light and dark in turn: partial results, to be merged.
 
     And words.
     """
@@ -121,10 +121,9 @@ def splits_of_sequences(
         y = 42 + 40 * row
         canvas.text(20, y + 14, f"{row}: {lengths[row]:,} tokens")
         x = float(left)
-        for count in tokens:
-            canvas.rect(
-                x, y, max(scale * count, 2), 28, style.request_colour(row), hatch="/" if len(tokens) > 1 else None
-            )
+        fill = style.request_colour(row)
+        for split, count in enumerate(tokens):
+            canvas.rect(x, y, max(scale * count, 2), 28, style.mix(fill, share=0.6) if split % 2 else fill)
             x += scale * count
     y = 42 + 40 * len(shown)
     if len(sequences) > len(shown):
@@ -132,7 +131,7 @@ def splits_of_sequences(
     partial = [tokens for tokens in sequences if len(tokens) > 1]
     of = "one sequence" if len(partial) == 1 else f"{len(partial)} sequences"
     merged = (
-        f"{sum(map(len, partial)):,} partial results of {of} are merged (hatched)"
+        f"{sum(map(len, partial)):,} partial results of {of} are merged (dark, light, dark, …)"
         if partial
         else "Nothing is left to merge"
     )

@@ -22,7 +22,7 @@ def journey(
     slot.
 
     `sequences` maps a name to (its words, its table); words of up to five letters fit. `new` are the slots to outline.
-    A block with two owners says so; blocks of requests that are not shown are hatched. Returns the picture and its
+    A block with two owners says so; blocks of requests that are not shown are grey. Returns the picture and its
     words.
     """
     size = pool.block_size
@@ -48,18 +48,11 @@ def journey(
             colour_of.setdefault(block, style.request_colour(index))
             words_in.setdefault(block, {}).update(cells)
             _block(canvas, LOGICAL_X, y, logical, style.request_colour(index), block * size, size, cells, new)
-            canvas.line(
-                LOGICAL_X + size * CELL + 4, y + HEIGHT / 2, TABLE_X - 4, y + HEIGHT / 2, stroke=style.MUTED, arrow=True
-            )
+            stroke, middle = style.arrow_colour(style.request_colour(index)), y + HEIGHT / 2
+            canvas.line(LOGICAL_X + size * CELL + 4, middle, TABLE_X - 4, middle, stroke=stroke, arrow=True)
             canvas.rect(TABLE_X, y, 46, HEIGHT, style.BACKGROUND, label=block, bold=True)
-            target = TOP + block * STEP + HEIGHT / 2
-            stroke, dash = (
-                style.mix(style.request_colour(index), style.INK),
-                index % 2 == 1,
-            )  # told apart where they cross
-            canvas.curve(
-                TABLE_X + 48, y + HEIGHT / 2, POOL_X - 28, target, bend="horizontal", stroke=stroke, dash=dash, line=2
-            )
+            target, dash = TOP + block * STEP + HEIGHT / 2, index % 2 == 1  # told apart where they cross
+            canvas.curve(TABLE_X + 48, middle, POOL_X - 28, target, bend="horizontal", stroke=stroke, dash=dash, line=2)
             y += STEP
         y += STEP
     for block in range(pool.num_blocks):
@@ -70,8 +63,8 @@ def journey(
             note += f"  {owners} owners" if owners > 1 else ""
         else:
             canvas.text(POOL_X - 7, y + HEIGHT / 2, block, anchor="end")
-            label, fill, hatch = ("another request", OTHERS, "/") if owners else ("free", style.FREE, None)
-            canvas.rect(POOL_X, y, size * CELL, HEIGHT, fill, hatch=hatch, label=label, stroke=style.MUTED)
+            label, fill = ("another request", OTHERS) if owners else ("free", style.FREE)
+            canvas.rect(POOL_X, y, size * CELL, HEIGHT, fill, label=label, stroke=style.MUTED)
         canvas.text(POOL_X + size * CELL + 8, y + HEIGHT / 2, note, fill=style.MUTED)
     canvas.text(POOL_X + size * CELL + 8, 52, "slots", bold=True)
     outlined = ", ".join(map(str, sorted(new)))

@@ -7,6 +7,7 @@ from pagedkv.course.draw import style
 from pagedkv.course.draw.canvas import Canvas
 
 CELL, HEIGHT, MARGIN, LEFT = 28, 28, 14, 146
+ARROW = style.arrow_colour(style.REQUESTS[0])
 NOTHING = "nothing returned yet"
 ROWS = {"tokens": 44, "logical blocks": 94, "block table": 156, "pool": 236}
 
@@ -34,10 +35,11 @@ def data_flow(tokens, blocks, table, slots, block_size: int, num_blocks: int) ->
     for logical, block in enumerate(_numbers(canvas, "block table", table)):
         x = middles[logical] if logical < len(middles) else LEFT + CELL * (2 * logical + 1)
         canvas.rect(x - CELL / 2, ROWS["block table"], CELL, HEIGHT, style.BACKGROUND, label=block, bold=True)
-        canvas.line(x, ROWS["logical blocks"] + HEIGHT + 2, x, ROWS["block table"] - 2, arrow=True)
+        top = ROWS["logical blocks"] + HEIGHT + 2
+        canvas.line(x, top, x, ROWS["block table"] - 2, arrow=True, stroke=ARROW)
         if 0 <= block < num_blocks:
             target = LEFT + CELL * block_size * (block + 0.5)
-            canvas.curve(x, ROWS["block table"] + HEIGHT + 2, target, ROWS["pool"] - 2, stroke=style.HIGHLIGHT, line=2)
+            canvas.curve(x, ROWS["block table"] + HEIGHT + 2, target, ROWS["pool"] - 2, stroke=ARROW, line=2)
 
     held = dict(zip(_numbers(canvas, "pool", slots), tokens, strict=False))
     for slot in range(num_blocks * block_size):
