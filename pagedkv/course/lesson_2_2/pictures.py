@@ -1,6 +1,7 @@
 """The pictures of lesson 2.2: what a policy holds, what copies and rounding cost, figures 2 and 3, the README's."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 
 from pagedkv.course.draw import style
 from pagedkv.course.draw.arena import fragmented_arena
@@ -12,7 +13,7 @@ from pagedkv.simulation.arena import Arena
 from pagedkv.simulation.experiment import CAPACITY, POLICIES
 from pagedkv.simulation.simulator import simulate
 from pagedkv.simulation.timeline import Timeline
-from pagedkv.simulation.workload import Request, sample_requests
+from pagedkv.simulation.workload import sample_requests
 from pagedkv.sizing import MODELS
 
 
@@ -89,9 +90,8 @@ def shares_by_allocator(runs: Mapping[str, Timeline], title: str) -> tuple[Canva
         canvas.text(left - 12, y + bar / 2, name, anchor="end")
         pieces = [state_piece(state, shares[state], f"{shares[state]:.1f}") for state in states]
         holes = shares["external"] - rounding
-        pieces.append(Piece(rounding, *style.STATES["external"], f"rounding {rounding:.1f}"))
-        label = f"holes {holes:.1f}" if holes > 12 else f"{holes:.1f}"
-        pieces.append(Piece(holes, *style.STATES["external"], label))
+        pieces.append(state_piece("external", rounding, f"rounding {rounding:.1f}"))
+        pieces.append(state_piece("external", holes, f"holes {holes:.1f}" if holes > 12 else f"{holes:.1f}"))
         pieces.append(state_piece("free", shares["free"]))
         draw_strip(canvas, left, y, style.WIDTH - left - 20, bar, 100, pieces)
     y = canvas.height - 16
@@ -137,23 +137,12 @@ def _life_of_a_reservation(prompt: int, output: int, max_seq_len: int = 2048) ->
     for row, (name, generated) in enumerate(moments.items()):
         y = 84 + 90 * row
         tokens, reserved = prompt + generated, output - generated
-        spans = draw_strip(
-            canvas,
-            left + 150,
-            y,
-            width - 150,
-            40,
-            max_seq_len,
-            [
-                state_piece("token_states", tokens),
-                state_piece("reserved", reserved),
-                state_piece("internal", idle, f"{idle:,} internal: {100 * idle / max_seq_len:.1f} %"),
-            ],
-        )
+        pieces = [state_piece("token_states", tokens), state_piece("reserved", reserved)]
+        pieces.append(state_piece("internal", idle, f"{idle:,} internal: {100 * idle / max_seq_len:.1f} %"))
+        spans = draw_strip(canvas, left + 150, y, width - 150, 40, max_seq_len, pieces)
         canvas.text(left, y + 20, name, bold=True)
-        canvas.text(
-            left + 150, y - 14, f"{tokens} token states" + (f" + {reserved} reserved for later" if reserved else "")
-        )
+        later = f" + {reserved} reserved for later" if reserved else ""
+        canvas.text(left + 150, y - 14, f"{tokens} token states{later}")
         canvas.rect(spans[0][0], y, width - 150, 40, None, line=2)
     return canvas
 
@@ -186,24 +175,23 @@ def external_fragmentation() -> tuple[Canvas, str]:
 NUM_REQUESTS, STEP = 300, 2000  # of the lesson's server under load, and of its picture
 
 
-def requests() -> list[Request]:
-    """The requests of the lesson's server under load."""
-    return sample_requests("paper-sharegpt", NUM_REQUESTS)
+@cache
+def under_load(policy: str) -> Timeline:
+    """The run of the lesson's requests under a policy of POLICIES."""
+    return simulate(sample_requests("paper-sharegpt", NUM_REQUESTS), POLICIES[policy](CAPACITY), CAPACITY)
 
 
 def front() -> tuple[Canvas, str]:
     """The README's picture: one pool, the same requests, with and without paging."""
-    capacity, step = CAPACITY, STEP
-    policies = {"max-length reservation": "max length, first fit", "paged": "paged"}
-    runs = [(name, simulate(requests(), POLICIES[policy](capacity), capacity)) for name, policy in policies.items()]
-    used = [run.token_states[run.step.searchsorted(step)] / capacity for _, run in runs]
+    runs = [("max-length reservation", under_load("max length, first fit")), ("paged", under_load("paged"))]
+    used = [run.token_states[run.step.searchsorted(STEP)] / CAPACITY for _, run in runs]
     ends = [run.num_steps for _, run in runs]
     alt = (
-        f"The same {NUM_REQUESTS} requests in the same {capacity:,} slots, at step {step:,}. With max-length "
+        f"The same {NUM_REQUESTS} requests in the same {CAPACITY:,} slots, at step {STEP:,}. With max-length "
         f"reservation {used[0]:.0%} of the slots hold tokens and the last request is done at step {ends[0]:,}; with "
         f"paging {used[1]:.0%} do and it is done at step {ends[1]:,}."
     )
-    return side_by_side(runs, step)[0], alt
+    return side_by_side(runs, STEP)[0], alt
 
 
 FIGURES: dict[str, Callable[[], tuple]] = {

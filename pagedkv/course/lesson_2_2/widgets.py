@@ -1,7 +1,5 @@
 """The widgets of lesson 2.2: an arena to fill by hand, one request under every policy, two whole runs side by side."""
 
-from functools import cache
-
 from pagedkv.course.draw import widget
 from pagedkv.course.draw.arena import playground
 from pagedkv.course.draw.timeline import side_by_side
@@ -143,12 +141,9 @@ def reservation():
 LEFT, RIGHT, ABOVE = "max length, first fit", "paged", f"the {pictures.NUM_REQUESTS} above"
 
 
-@cache
 def run(workload: str, policy: str) -> Timeline:
     """The run of the requests of the picture above the widget, or of the experiment's requests of a workload."""
-    if workload != ABOVE:
-        return experiment.run(workload, policy)
-    return simulate(pictures.requests(), experiment.POLICIES[policy](experiment.CAPACITY), experiment.CAPACITY)
+    return pictures.under_load(policy) if workload == ABOVE else experiment.run(workload, policy)
 
 
 def fragmentation_svg(
