@@ -25,7 +25,7 @@ def text_boxes(svg):
     """(left, top, right, bottom, text) of every level text, measured with the font's own metrics."""
     boxes = []
     for element in ElementTree.fromstring(svg).iter(f"{SVG}text"):
-        if element.get("transform"):
+        if element.get("transform") or not element.text:
             continue
         size = float(element.get("font-size"))
         family = "DejaVu Sans Mono" if "Mono" in element.get("font-family", "") else "DejaVu Sans"

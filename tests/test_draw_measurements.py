@@ -96,6 +96,8 @@ def test_block_sizes_stand_beside_their_waste():
     assert "1: 93 %, 16: 95 %" in alt and "1: 0.0 %, 16: 3.0 %" in alt
     assert points(figure) == [(0, 93), (1, 95)]
     assert texts(figure) == "0.0 3.0"
+    assert [bar.get_height() for bar in figure.axes[1].patches] == [0, 3.0]
+    assert [text.get_position()[1] for text in figure.axes[1].texts] == [0, 3.0]
 
 
 @pytest.mark.parametrize("colour", measurements.CASE_COLOURS)

@@ -9,11 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from exercise_rules import exercise_tests, unheard
-from picture_rules import assert_legible, text_boxes, texts
+from picture_rules import assert_legible, assert_to_scale, text_boxes, texts, widths
 from widget_rules import widget_tests
 
 from pagedkv.course.draw import style
-from pagedkv.course.draw.canvas import Canvas
 from pagedkv.course.draw.timeline import side_by_side
 from pagedkv.course.judge.check import check
 from pagedkv.course.lesson_2_2 import exercises, own_policy, pictures, widgets
@@ -399,20 +398,13 @@ def test_the_commonest_mistakes_are_all_made_here():
 # Pictures
 
 
-def filled(canvas: Canvas, colour: str) -> list[dict]:
-    return [shape for kind, shape in canvas.shapes if kind == "polygon" and shape["fill"] == colour]
-
-
-def width(shape: dict) -> float:
-    xs = [x for x, _ in shape["points"]]
-    return max(xs) - min(xs)
-
-
 def test_copies_are_counted_and_drawn_to_scale():
     canvas, _ = pictures.copied_prompts(100, [50, 30])
     assert texts(canvas)[0] == "2 branches of one prompt: 100 of 280 slots hold copies (36 %)"
-    first, copy = filled(canvas, style.request_colour(0))[0], filled(canvas, style.mix(style.request_colour(0)))[0]
-    assert width(first) == pytest.approx(width(copy)) == pytest.approx(800 * 100 / 280)
+    fills = [style.request_colour(0), style.mix(style.request_colour(0)), *map(style.request_colour, (1, 2))]
+    lengths = [widths(canvas, fill) for fill in fills]
+    assert assert_to_scale(sum(lengths, []), [100, 100, 50, 30]) == pytest.approx(800 / 280)
+    assert_legible(canvas.svg("In words."))
 
 
 def test_rounding_and_holes_are_the_two_parts_of_external():
@@ -420,12 +412,44 @@ def test_rounding_and_holes_are_the_two_parts_of_external():
     canvas, _ = pictures.shares_by_allocator({"oracle, buddy": run}, "a title")
     external = 100 * run.shares()["external"]
     assert 0 < pictures.rounding_share(run) < external
-    parts = [
-        width(shape) for shape in filled(canvas, style.EXTERNAL) if shape["hatch"] in ("x", None) and shape["stroke"]
-    ]
-    assert sum(parts) == pytest.approx((style.WIDTH - 256) * external / 100)
+    shares, rounding = run.shares(), pictures.rounding_share(run)
+    whole = [100 * shares[state] for state in ("token_states", "reserved")]
+    lengths = [widths(canvas, style.TOKEN), widths(canvas, style.RESERVED), widths(canvas, style.EXTERNAL)]
+    scale = assert_to_scale(sum(lengths, []), [*whole, rounding, external - rounding])
+    assert scale == pytest.approx((style.WIDTH - 256) / 100)
     assert f"rounding {pictures.rounding_share(run):.1f}" in texts(canvas)
     assert_legible(canvas.svg("In words."))
+
+
+HELD = {
+    "a": {"token_states": 100, "reserved": 50, "internal": 200, "external": 30},
+    "b": {"token_states": 100, "reserved": 25, "internal": 250, "external": 10},
+}
+
+
+def test_what_a_policy_holds_is_drawn_to_scale():
+    canvas, _ = pictures.held_by_policy(HELD, "a title")
+    lengths = [widths(canvas, fill) for fill, _ in style.STATES.values()]
+    scale = assert_to_scale(sum(lengths, []), [HELD[name][state] for state in style.STATES for name in HELD])
+    totals = {shape["text"]: shape["x"] for kind, shape in canvas.shapes if kind == "text" and "used" in shape["text"]}
+    assert totals["385: 26 % used"] - totals["380: 26 % used"] == pytest.approx(5 * scale)
+    assert_legible(canvas.svg("In words."))
+
+
+def test_a_reservation_is_drawn_to_scale():
+    canvas, _ = pictures.internal_fragmentation()
+    lengths = [widths(canvas, fill) for fill in (style.TOKEN, style.RESERVED, style.INTERNAL)]
+    scale = assert_to_scale(sum(lengths, []), [60, 130, 200, 140, 70, 1848, 1848, 1848])
+    assert scale == pytest.approx((style.WIDTH - 190) / 2048)
+
+
+def test_published_and_measured_shares_are_drawn_to_scale():
+    measured = {name: {state: 0.25 for state in style.STATES} for name in pictures.PUBLISHED}
+    canvas = pictures._published_and_measured(measured)
+    for state, (fill, _) in style.STATES.items():
+        pairs = [(shares.get(state, 0), 25) for shares in pictures.PUBLISHED.values()]
+        numbers = [number for pair in pairs for number in pair if number]
+        assert assert_to_scale(widths(canvas, fill), numbers) == pytest.approx((style.WIDTH - 256) / 100)
 
 
 def test_published_shares_are_whole():

@@ -5,14 +5,14 @@ import math
 import numpy as np
 import pytest
 from exercise_rules import exercise_tests, unheard
-from picture_rules import texts
+from picture_rules import assert_legible, assert_to_scale, boxes, heights, strokes, texts
 from widget_rules import widget_tests
 
 from pagedkv.course.draw import style
-from pagedkv.course.draw.canvas import Canvas
 from pagedkv.course.lesson_2_3 import exercises, pictures, widgets
 from pagedkv.simulation.experiment import CAPACITY, paged_run
 from pagedkv.simulation.policies import Paged
+from pagedkv.simulation.simulator import simulate
 from pagedkv.simulation.workload import WORKLOADS, Request
 
 # Exercises
@@ -126,10 +126,6 @@ def test_the_commonest_mistakes_are_all_made_here():
 # Pictures
 
 
-def filled(canvas: Canvas, colour: str) -> list[dict]:
-    return [shape for kind, shape in canvas.shapes if kind == "polygon" and shape["fill"] == colour]
-
-
 def test_every_token_stands_in_its_slot_and_in_its_place():
     canvas, _ = pictures.scattered({"A": [0, 2], "B": [1]}, num_slots=4)
     seen = texts(canvas)
@@ -146,11 +142,33 @@ def test_every_token_stands_in_its_slot_and_in_its_place():
 
 def test_bars_are_as_high_as_the_shares():
     canvas, _ = pictures.token_share_by_block_size({"long": {1: 1.0, 64: 0.5}, "short": {1: 0.25}})
-    heights = [
-        max(y for _, y in shape["points"]) - min(y for _, y in shape["points"]) for shape in filled(canvas, style.TOKEN)
-    ]
-    assert heights == pytest.approx([150, 75, 37.5])
+    assert heights(canvas, style.TOKEN) == pytest.approx([150, 75, 37.5])
     assert {"100", "50", "25", "64", "block size, long"} <= set(texts(canvas))
+    ticks = {shape["text"]: shape["y"] for kind, shape in canvas.shapes if kind == "text" and "%" in shape["text"]}
+    assert [ticks["0 %"] - ticks[tick] for tick in ("50 %", "100 %")] == pytest.approx([75, 150])
+    assert_legible(canvas.svg("In words."))
+
+
+def test_bars_of_watermarks_are_as_high_as_their_numbers():
+    requests = [Request(i, 0.0, 40, 80) for i in range(40)]
+    runs = {mark: simulate(requests, Paged(64, watermark=mark), 1024) for mark in (0, 0.1, 0.5)}
+    canvas, _ = pictures.watermark_bars(runs, 0.1)
+    used = [100 * run.shares()["token_states"] for run in runs.values()]
+    preempted = [100 * run.preemptions.sum() / 40 for run in runs.values()]
+    bars = sorted(box for box in boxes(canvas) if box[1] + box[3] == 228)
+    tall = [height for *_, height in bars]
+    assert assert_to_scale(tall[:3], used) == pytest.approx(1.3) and preempted[0] > 1
+    assert assert_to_scale(tall[3:], preempted) == pytest.approx(130 / max(preempted))
+    filled = [left for left, top, _, height in boxes(canvas, style.TOKEN) if top + height == 228]
+    assert filled == [bars[1][0], bars[4][0]]
+    assert {f"{value:.1f}" for value in (*used, *preempted)} <= set(texts(canvas))
+
+
+def test_each_arrow_has_the_colour_of_its_request():
+    canvas, alt = pictures.mapping()
+    assert strokes(canvas) == {style.arrow_colour(style.request_colour(i)): count for i, count in ((0, 6), (1, 4))}
+    assert_legible(canvas.svg(alt))
+    assert_legible(pictures.scattered({"A": [0, 2], "B": [1]}, num_slots=4)[0].svg("In words."))
 
 
 @pytest.mark.parametrize(

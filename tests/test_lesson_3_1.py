@@ -1,14 +1,16 @@
 """Lesson 3.1: what its checks accept and refuse, and that its pictures and widgets show the addresses of the tables."""
 
 import itertools
+import random
 
 import pytest
 from exercise_rules import exercise_tests
-from picture_rules import assert_legible, texts
+from picture_rules import assert_legible, strokes, texts
 from widget_rules import widget_tests
 
 from pagedkv.block_pool import BlockPool
 from pagedkv.block_table import BlockTable
+from pagedkv.course.draw import style
 from pagedkv.course.lesson_3_1 import exercises, pictures, widgets
 
 # Exercises
@@ -110,6 +112,25 @@ def test_the_address_is_that_of_the_table():
     assert f"37 // 16 = 2,  37 % 16 = 5 2  look up     table[2] = {table.blocks[2]}" in said
     assert f"= slot {table.translate(37).slot}" in said
     assert "slot" not in " ".join(texts(pictures.address_path(table, 37, steps=2)))
+
+
+def test_all_arrows_but_that_of_the_token_have_the_colour_of_the_request():
+    arrow = style.arrow_colour(style.REQUESTS[0])
+    for steps, on_path in ((1, 0), (2, 1), (3, 2), (4, 3)):
+        drawn = strokes(pictures.address_path(pictures.example_table(), 37, steps))
+        assert (drawn[style.HIGHLIGHT], drawn[arrow]) == (on_path, 8 - min(on_path, 2)) and len(drawn) <= 2
+
+
+@pytest.mark.parametrize("num_blocks", [8, 33, 64, 100])
+def test_no_arrow_crosses_a_number_wherever_the_blocks_lie(num_blocks):
+    pool = BlockPool(num_blocks, 4)
+    draw = random.Random(num_blocks)
+    for num_tokens in range(1, min(36, 4 * num_blocks), 5):
+        pool.free(draw.sample(pool.allocate(num_blocks), num_blocks))
+        table = BlockTable(pool)
+        table.append(num_tokens)
+        assert_legible(pictures.address_path(table, draw.randrange(num_tokens)).svg("In words."))
+        table.free()
 
 
 # Widgets

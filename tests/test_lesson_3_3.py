@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 from exercise_rules import exercise_tests
-from picture_rules import assert_legible, texts
+from picture_rules import assert_legible, assert_to_scale, heights, texts, widths
 from widget_rules import widget_tests
 
 from pagedkv.block_pool import BlockPool
@@ -270,6 +270,32 @@ def test_a_joined_box_is_one_block():
     b.append(1)
     ids = [text for text in texts(pictures.shared_tables("x", [a, b], names=["A", "B"])[0]) if text.isdigit()]
     assert ids == ["0", "1", "2"]  # block 0 in one box for both
+
+
+def test_a_box_is_as_high_as_the_tables_that_share_it():
+    a = BlockTable(BlockPool(8, 4))
+    a.append(4)
+    tables = [a, a.fork(), a.fork()]
+    tables[2].append(1)
+    canvas, _ = pictures.shared_tables("x", tables)
+    assert heights(canvas, pictures.SHARED) == [3 * 34 - 4] and heights(canvas, pictures.OWN) == [34 - 4]
+    assert {*widths(canvas, pictures.SHARED), *widths(canvas, pictures.OWN)} == {53}
+
+
+def test_bars_of_savings_are_as_long_as_their_numbers():
+    canvas, _ = pictures.savings("x", {"short": {2: (62.5, 25.0)}, "long": {2: (5.0, 6.1), 6: (79.9, 60.0)}})
+    measured, published = widths(canvas, pictures.MEASURED), widths(canvas, pictures.PUBLISHED)
+    scale = assert_to_scale([*measured, *published], [62.5, 5.0, 79.9, 25.0, 6.1, 60.0])
+    left = {shape["text"]: shape["x"] for kind, shape in canvas.shapes if kind == "text" and "%" in shape["text"]}
+    assert left["62.5 %"] - left["25.0 %"] == pytest.approx(37.5 * scale)
+
+
+def test_bars_of_reuse_are_as_long_as_their_numbers():
+    canvas, _ = pictures.reuse("x", [("turn 1", 40, 10), ("turn 2", 12_345, 100), ("turn 3", 9_999, 20_000)])
+    lengths = [*widths(canvas, pictures.CACHED), *widths(canvas, pictures.COMPUTED)]
+    scale = assert_to_scale(lengths, [40, 12_345, 9_999, 10, 100, 20_000])
+    left = {shape["text"]: shape["x"] for kind, shape in canvas.shapes if kind == "text" and "cached" in shape["text"]}
+    assert left["33% cached"] - left["80% cached"] == pytest.approx((29_999 - 50) * scale)
 
 
 def test_the_words_say_what_was_saved():

@@ -5,9 +5,10 @@ import math
 
 import pytest
 from exercise_rules import exercise_tests
-from picture_rules import assert_legible
+from picture_rules import assert_legible, assert_to_scale, boxes, widths
 from widget_rules import widget_tests
 
+from pagedkv.course.draw import style
 from pagedkv.course.judge.check import check
 from pagedkv.course.lesson_4_1 import exercises, pictures, widgets
 
@@ -246,6 +247,39 @@ def test_as_many_slots_are_drawn_as_seen_as_the_query_sees(position, block_size)
     fills = [shape["fill"] for kind, shape in canvas.shapes if kind == "polygon"]
     seen, own = (fills.count(fill) - 1 for fill in (pictures.SEEN, pictures.OWN))  # one more of each in the legend
     assert (seen, own) == (position, 1)
+
+
+@pytest.mark.parametrize("block_size", [8, 16, 32, 48])
+def test_slots_are_wide_enough_for_their_numbers_and_what_is_not_read_is_as_wide(block_size):
+    canvas, alt = pictures.reading(0, 100, range(-(-100 // block_size)), block_size)
+    slots = boxes(canvas, edge=style.INK)
+    assert len(slots) == block_size and min(width for _, _, width, _ in slots) > 30
+    (row,) = {width for width in widths(canvas, edge=style.MUTED)}
+    assert row == pytest.approx(slots[0][2] * min(block_size, 16))
+    assert_legible(canvas.svg(alt))
+
+
+@pytest.mark.parametrize("n, tokens, block_size, tile", [(16, 32, 8, 4), (10, 32, 4, 4), (64, 64, 32, 16)])
+def test_blocks_and_tiles_are_as_large_as_their_pairs(n, tokens, block_size, tile):
+    canvas, alt = pictures.causal_blocks(n, tokens, block_size, tile)
+    tiles = [boxes(canvas, fill) for _, fill in pictures.KINDS.values()]
+    columns, rows = -(-tokens // block_size), -(-n // tile)
+    size = min(16, (style.WIDTH - 164) / (columns * block_size))
+    assert {round(width / size, 6) for _, _, width, _ in sum(tiles, [])} == {block_size}
+    assert {round(height / size, 6) for *_, height in sum(tiles, [])} <= {tile, n % tile or tile}
+    assert sum(map(len, tiles)) == columns * rows
+    dots = boxes(canvas, style.INK)
+    assert len(dots) == sum(tokens - n + q + 1 for q in range(n))
+    assert {(round(width / size, 6), round(height / size, 6)) for _, _, width, height in dots} == {(0.4, 0.4)}
+    assert_legible(canvas.svg(alt))
+
+
+def test_bars_of_bytes_are_as_long_as_their_numbers():
+    canvas, _ = pictures.bytes_moved({"in place": {"read": 2.0**31}, "first": {"read": 2.0**30, "write": 2.0**32}})
+    lengths = [*widths(canvas, pictures.FILLS[0]), *widths(canvas, pictures.FILLS[1])]
+    scale = assert_to_scale(lengths, [2, 1, 4])
+    left = {shape["text"]: shape["x"] for kind, shape in canvas.shapes if kind == "text" and "GiB" in shape["text"]}
+    assert left["5.00 GiB"] - left["2.00 GiB"] == pytest.approx(3 * scale)
 
 
 def test_the_kinds_of_a_block_are_those_of_its_pairs():

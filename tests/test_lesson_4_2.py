@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 from exercise_rules import exercise_tests
-from picture_rules import assert_legible
+from picture_rules import assert_legible, assert_to_scale, boxes, chart_crossings
 from widget_rules import widget_tests
 
 torch = pytest.importorskip("torch")
@@ -283,10 +283,27 @@ def test_the_statistics_of_a_step_are_those_of_a_softmax():
     assert pictures.statistics([], []) == (-math.inf, 0, 0)
 
 
+def test_bars_of_l_and_o_are_as_long_as_their_numbers():
+    scores, values = [[0.3, 1.1], [4.0, 0.2], [1.0, 2.0]], [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
+    canvas, _ = pictures.online_step(scores, values, 1)
+    before, alone = (pictures.statistics(*block) for block in zip(scores[:2], values[:2], strict=True))
+    after = pictures.statistics(sum(scores[:2], []), sum(values[:2], []))
+    shrunk = math.exp(before[0] - after[0])
+    bars = {fill: [box for box in boxes(canvas, fill) if box[3] == 24] for fill in (pictures.OLD, pictures.NEW)}
+    for row, y in ((1, 154), (2, 188)):
+        old, new = ([width for _, top, width, _ in drawn if top == y] for drawn in bars.values())
+        numbers = [before[row], before[row] * shrunk, alone[row], alone[row]]
+        assert_to_scale([*old, *new], numbers)
+        assert old[1] + new[1] == pytest.approx(old[0] * after[row] / before[row])
+    assert max(width for drawn in bars.values() for _, _, width, _ in drawn) <= pictures.BAR
+    assert_legible(canvas.svg("In words."))
+
+
 def test_the_errors_are_lines_named_at_their_ends():
     axes = pictures.rounding_errors([16, 64], {"one": [1e-3, 2e-3], "other": [1e-7, 1e-7]})[0].axes[0]
     assert [line.get_ydata().tolist() for line in axes.lines] == [[1e-3, 2e-3], [1e-7, 1e-7]]
     assert [text.get_text() for text in axes.texts] == ["one", "other"]
+    assert chart_crossings(axes.figure) == []
 
 
 # Widgets

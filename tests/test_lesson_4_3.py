@@ -10,8 +10,10 @@ import sys
 import numpy as np
 import pytest
 from exercise_rules import NONSENSE, exercise_tests
+from picture_rules import assert_legible, assert_to_scale, heights, strokes, widths
 from widget_rules import widget_tests
 
+from pagedkv.course.draw import style
 from pagedkv.course.judge.check import check
 from pagedkv.course.lesson_4_3 import exercises, far_kernel, pictures, widgets
 
@@ -371,6 +373,8 @@ def test_where_memory_is_short_the_overflow_is_skipped_with_a_sentence(monkeypat
 
 def test_packing_counts_the_bytes():
     canvas, alt = pictures.packed_heads(4, 64, 128)
+    assert heights(canvas, style.TOKEN) == [28, 28, 28, 28, 3 * 40 + 28]
+    assert_legible(canvas.svg(alt))
     assert "4 × 32 KiB read" in canvas.svg("x") and "32 KiB read, one product [4 × 128] · [128 × 64]" in alt
 
 
@@ -388,6 +392,11 @@ def test_the_picture_counts_bytes_wanted_and_fetched():
     assert "apart: 24 bytes wanted, 3 sectors" in alt
     assert "24 bytes wanted, 3 sectors = 96 bytes fetched: 25 % of use" in svg
     assert "64 bytes wanted, 2 sectors = 64 bytes fetched: 100 % of use" in svg
+    sector = widths(canvas, style.FREE)
+    assert sector == [sector[0]] * 5
+    assert widths(canvas, style.TOKEN) == pytest.approx([sector[0] / 4] * 3 + [sector[0]] * 2)
+    assert strokes(canvas) == {style.HIGHLIGHT: 2}
+    assert_legible(svg)
 
 
 def test_splits_cover_every_token_once_and_only_the_last_is_short():
@@ -406,6 +415,21 @@ def test_the_picture_of_splits_counts_programs_and_what_is_merged():
         "x"
     )
     assert "Nothing is left to merge" in pictures.splits_of_sequences([20, 0], 50, 8, 4)[1]
+    assert_legible(canvas.svg(alt))
+
+
+@pytest.mark.parametrize("split_tokens", [50, 5])
+def test_splits_are_drawn_to_scale_and_light_after_dark(split_tokens):
+    lengths = [100, 20, 300]
+    canvas, _ = pictures.splits_of_sequences(lengths, split_tokens, kv_heads=8, multiprocessors=132)
+    drawn = [shape["fill"] for kind, shape in canvas.shapes if kind == "polygon"]
+    splits = pictures.cut(lengths, split_tokens)
+    assert_to_scale(widths(canvas), sum(splits, []))
+    for row, tokens in enumerate(splits):
+        fill = style.request_colour(row)
+        ours, drawn = drawn[: len(tokens)], drawn[len(tokens) :]
+        assert set(ours[::2]) == {fill} and fill not in ours[1::2] and len(set(ours[1::2])) <= 1
+    assert drawn == []
 
 
 # Widgets

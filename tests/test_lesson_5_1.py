@@ -6,7 +6,7 @@ from math import e
 from pathlib import Path
 
 import nbformat
-from picture_rules import texts
+from picture_rules import assert_legible, strokes, texts
 
 from pagedkv.block_pool import BlockPool
 from pagedkv.block_table import BlockTable
@@ -75,6 +75,20 @@ def test_a_fork_shows_the_shared_block_once_with_both_owners():
     assert "With two owners: 4." in alt
     assert seen["x"] == 3 and seen["z"] == 4 and seen["w"] == 2
     assert sum("2 owners" in text for text in seen) == 1
+    assert strokes(canvas) == {style.arrow_colour(style.request_colour(i)): 4 for i in range(2)}
+
+
+def test_the_journey_of_a_fork_is_legible():
+    pool = BlockPool(12, block_size=4)
+    pool.allocate(12)
+    pool.free([11, 4, 7, 2, 9])
+    table = BlockTable(pool)
+    table.append(14)
+    branch = table.fork()
+    branch.append(1)
+    words = ["words"] * 15
+    canvas, alt = pictures.journey("fork", pool, {"A": (words, table), "B": (words, branch)}, new=[38])
+    assert_legible(canvas.svg(alt))
 
 
 def test_a_pool_without_sequences_is_drawn_too():
@@ -88,3 +102,4 @@ def test_the_factor_between_two_blocks_is_how_much_l_and_o_shrink():
     assert "After block 2 m is 3.00, l 1.20" in alt
     assert seen[f"× {e**-2:.2f}"] == 1 and seen["–"] == 1
     assert seen["logical 1 → block 2"] == 1 and seen["|O| / l = 1.25"] == 1
+    assert_legible(pictures.block_by_block("three blocks", [steps[0], *steps], block_size=4)[0].svg(alt))

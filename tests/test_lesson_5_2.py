@@ -5,7 +5,9 @@ import math
 import numpy as np
 import pytest
 from exercise_rules import exercise_tests, stub
+from picture_rules import assert_legible, strokes
 
+from pagedkv.course.draw import style
 from pagedkv.course.judge.calling import NotAttempted
 from pagedkv.course.judge.check import check
 from pagedkv.course.judge.compare import Wrong
@@ -537,6 +539,8 @@ def test_each_row_shows_what_was_returned():
     assert str(TABLE) in alt and str(SLOTS) in alt
     assert [words(canvas, row)[1:] for row in pictures.ROWS] == [TOKENS, TOKENS, ["2", "0"], ["D", *"PAGE"]]
     assert words(pictures.data_flow(TOKENS, LOGICAL, TABLE, [0, 1, 2, 3, 4], 4, 3)[0], "pool")[1:] == TOKENS
+    assert strokes(canvas) == {style.arrow_colour(style.REQUESTS[0]): 4}
+    assert_legible(canvas.svg(alt))
 
 
 @pytest.mark.parametrize("nothing", [None, 5, "x", [None], {}, [[1]], [True], [1.5]])
