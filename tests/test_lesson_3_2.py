@@ -6,7 +6,7 @@ from exercise_rules import exercise_tests
 
 from pagedkv.block_pool import BlockPool, OutOfBlocks
 from pagedkv.block_table import BlockTable
-from pagedkv.course.lesson_3_2 import exercises
+from pagedkv.course.lesson_3_2 import appending, exercises
 
 # Exercises
 
@@ -45,6 +45,13 @@ def append_with_the_package(blocks, num_tokens, n, free_blocks, block_size):
     return slots
 
 
+def names_requested_and_free(*inputs):
+    try:
+        return appending.append(*inputs)
+    except OutOfBlocks as error:
+        raise OutOfBlocks(requested=error.requested, free=error.free) from None
+
+
 def slots_by_block(blocks, num_tokens, block_size):
     return [block * block_size + i for block in blocks for i in range(block_size)][:num_tokens]
 
@@ -66,17 +73,76 @@ def write_and_return(cache, rows, slots):
 
 
 RIGHT = {
-    "3.2-append": [exercises.append, append_one_by_one, append_with_the_package],
+    "3.2-append": [appending.append, append_one_by_one, append_with_the_package, names_requested_and_free],
     "3.2-slots": [exercises.token_slots, slots_by_block, slots_as_array],
     "3.2-write": [exercises.write, write_in_a_loop, write_and_return],
 }
+
+
+def rounds_n_alone(blocks, num_tokens, n, free_blocks, block_size):
+    """Blocks for n tokens where for n minus the room is right."""
+    room = -num_tokens % block_size
+    needed = -(-n // block_size) if n > room else 0
+    if needed > len(free_blocks):
+        raise OutOfBlocks(needed, len(free_blocks))
+    for _ in range(needed):
+        blocks.append(free_blocks.pop())
+    return [blocks[p // block_size] * block_size + p % block_size for p in range(num_tokens, num_tokens + n)]
+
+
+def at_most_one_block(blocks, num_tokens, n, free_blocks, block_size):
+    """A rule for the step of a decode, where one token comes, applied to any number of them."""
+    if n and len(blocks) * block_size < num_tokens + n:
+        if not free_blocks:
+            raise OutOfBlocks(1, 0)
+        blocks.append(free_blocks.pop())
+    return [(blocks[p // block_size] if p // block_size < len(blocks) else 0) * block_size + p % block_size
+            for p in range(num_tokens, num_tokens + n)]  # fmt: skip
+
+
+def one_block_in_reserve(blocks, num_tokens, n, free_blocks, block_size):
+    """Refuses what would leave the pool empty."""
+    needed = -(-(num_tokens + n) // block_size) - len(blocks)
+    if needed and needed >= len(free_blocks):
+        raise OutOfBlocks(needed, len(free_blocks))
+    return appending.append(blocks, num_tokens, n, free_blocks, block_size)
+
+
+def gives_back_in_order(blocks, num_tokens, n, free_blocks, block_size):
+    """Takes first and gives back when they do not suffice, in the order of taking: the list comes back turned round."""
+    needed, available, taken = -(-(num_tokens + n) // block_size) - len(blocks), len(free_blocks), []
+    while len(taken) < needed:
+        if not free_blocks:
+            free_blocks.extend(taken)
+            raise OutOfBlocks(needed, available)
+        taken.append(free_blocks.pop())
+    blocks += taken
+    return appending.append(blocks, num_tokens, n, free_blocks, block_size)
+
+
+def leaks_when_refused(blocks, num_tokens, n, free_blocks, block_size):
+    """The table stays as it was; what had been taken is in no list any more."""
+    needed, available, taken = -(-(num_tokens + n) // block_size) - len(blocks), len(free_blocks), []
+    while len(taken) < needed:
+        if not free_blocks:
+            raise OutOfBlocks(needed, available)
+        taken.append(free_blocks.pop())
+    blocks += taken
+    return appending.append(blocks, num_tokens, n, free_blocks, block_size)
+
+
+def names_arguments_of_its_own(*inputs):
+    try:
+        return appending.append(*inputs)
+    except OutOfBlocks as error:
+        raise OutOfBlocks(needed=error.requested, available=error.free) from None
 
 
 def changed_append(**change):
     """The right append, with the result or the lists changed afterwards."""
 
     def function(blocks, num_tokens, n, free_blocks, block_size):
-        result = exercises.append(blocks, num_tokens, n, free_blocks, block_size)
+        result = appending.append(blocks, num_tokens, n, free_blocks, block_size)
         return change["then"](result, blocks, free_blocks)
 
     return function
@@ -84,12 +150,12 @@ def changed_append(**change):
 
 def append_elsewhere(blocks, num_tokens, n, free_blocks, block_size):
     """The right slots, but the table grows in a new list."""
-    return exercises.append(list(blocks), num_tokens, n, free_blocks, block_size)
+    return appending.append(list(blocks), num_tokens, n, free_blocks, block_size)
 
 
 def never_raises(blocks, num_tokens, n, free_blocks, block_size):
     try:
-        return exercises.append(blocks, num_tokens, n, free_blocks, block_size)
+        return appending.append(blocks, num_tokens, n, free_blocks, block_size)
     except OutOfBlocks:
         return []
 
@@ -100,19 +166,19 @@ def keeps_what_it_got(blocks, num_tokens, n, free_blocks, block_size):
         if not free_blocks:
             raise OutOfBlocks(needed, available)
         blocks.append(free_blocks.pop())
-    return exercises.append(blocks, num_tokens, n, free_blocks, block_size)
+    return appending.append(blocks, num_tokens, n, free_blocks, block_size)
 
 
 def names_the_total(blocks, num_tokens, n, free_blocks, block_size):
     try:
-        return exercises.append(blocks, num_tokens, n, free_blocks, block_size)
+        return appending.append(blocks, num_tokens, n, free_blocks, block_size)
     except OutOfBlocks as error:
         raise OutOfBlocks(error.requested + len(blocks), error.free) from None
 
 
 def names_nonsense(*inputs):
     try:
-        return exercises.append(*inputs)
+        return appending.append(*inputs)
     except OutOfBlocks:
         raise OutOfBlocks(99, 99) from None
 
@@ -120,14 +186,28 @@ def names_nonsense(*inputs):
 def takes_from_the_front(blocks, num_tokens, n, free_blocks, block_size):
     free_blocks.reverse()
     try:
-        return exercises.append(blocks, num_tokens, n, free_blocks, block_size)
+        return appending.append(blocks, num_tokens, n, free_blocks, block_size)
     finally:
         free_blocks.reverse()
 
 
 def reads_without_taking(blocks, num_tokens, n, free_blocks, block_size):
     free = list(free_blocks)
-    return exercises.append(blocks, num_tokens, n, free, block_size)
+    return appending.append(blocks, num_tokens, n, free, block_size)
+
+
+def slots_of_a_run(blocks, num_tokens, block_size):
+    """Takes the blocks to lie behind one another, as after a first allocation."""
+    return [blocks[0] * block_size + p for p in range(num_tokens)]
+
+
+def slots_of_whole_blocks_only(blocks, num_tokens, block_size):
+    full = blocks[: num_tokens // block_size]
+    return [block * block_size + i for block in full for i in range(block_size)]
+
+
+def slots_with_a_fixed_size(blocks, num_tokens, block_size):
+    return [blocks[p // 16] * 16 + p % 16 for p in range(num_tokens)]
 
 
 def write_wrapping(cache, rows, slots):
@@ -163,6 +243,30 @@ def write_clamped(cache, rows, slots):
     cache[slots.clamp(min=0)] = rows
 
 
+def write_clamped_and_undone(cache, rows, slots):
+    before = cache[0].clone()
+    cache[slots.clamp(min=0)] = rows
+    if (slots < 0).any():
+        cache[0] = before
+
+
+def write_wrapping_and_undone(cache, rows, slots):
+    before = cache[-1].clone()
+    cache[slots] = rows
+    cache[-1] = before
+
+
+def write_zeros_for_padding(cache, rows, slots):
+    """Multiplies padding away: its place gets zeros."""
+    cache[slots.clamp(min=0)] = rows * (slots >= 0)[:, None, None]
+
+
+def write_only_trailing_padding(cache, rows, slots):
+    """Takes padding to stand at the end, as it does in most batches."""
+    real = int((slots >= 0).sum())
+    cache[slots[:real]] = rows[:real]
+
+
 def write_wrong_rows(cache, rows, slots):
     kept = slots[slots >= 0]
     cache[kept] = rows[: len(kept)].flip(0)
@@ -175,7 +279,13 @@ def spoils_rows(cache, rows, slots):
 
 WRONG = {  # name: [(answer, words of the verdict)]
     "3.2-append": [
-        *exercises.APPEND_MISTAKES,
+        *appending.APPEND_MISTAKES,
+        (rounds_n_alone, "several blocks at once: the room left in the last block must be used"),
+        (at_most_one_block, "too few blocks"),
+        (one_block_in_reserve, "it raises OutOfBlocks although the tokens fit"),
+        (gives_back_in_order, "nothing may be taken"),
+        (leaks_when_refused, "nothing may be taken"),
+        (names_arguments_of_its_own, "raises TypeError"),
         (never_raises, "OutOfBlocks must be raised"),
         (keeps_what_it_got, "nothing may be taken"),
         (names_the_total, "names the blocks that are missing in the table"),
@@ -194,6 +304,9 @@ WRONG = {  # name: [(answer, words of the verdict)]
     "3.2-slots": [
         *exercises.SLOT_MISTAKES,
         (lambda blocks, n, b: (slot for slot in exercises.token_slots(blocks, n, b)), "not a generator"),
+        (slots_of_a_run, "entry"),
+        (slots_of_whole_blocks_only, "too short"),
+        (slots_with_a_fixed_size, "other tables and block sizes"),
     ],
     "3.2-write": [
         (write_wrapping, "as an index -1 means the last one"),
@@ -203,6 +316,11 @@ WRONG = {  # name: [(answer, words of the verdict)]
         (write_in_order, "some rows are not in their slots"),
         (write_until_padding, "the others must all be written"),
         (write_clamped, "rows with slot -1 must change nothing"),
+        (write_clamped_and_undone, "slot 0 does not hold its row: padding was led there too"),
+        (write_wrapping_and_undone, "some rows are not in their slots"),
+        (write_wrapping_and_undone, "the last slot does not hold its row"),
+        (write_zeros_for_padding, "slot 0"),
+        (write_only_trailing_padding, "the others must all be written"),
         (write_wrong_rows, "some rows are not in their slots"),
         (spoils_rows, "changes its input `rows`"),
     ],
