@@ -10,7 +10,7 @@ from widget_rules import widget_tests
 
 from pagedkv.course.draw import style
 from pagedkv.course.judge.check import check
-from pagedkv.course.lesson_4_1 import exercises, pictures, widgets
+from pagedkv.course.lesson_4_1 import exercises, pictures, reading, widgets
 
 torch = pytest.importorskip("torch")
 
@@ -48,6 +48,21 @@ WRONG_SEEN = {
         (None, lambda p, j, b: [t for t in range(b) if j * b + t <= p]),
         "True or False is expected, not a whole number",
     ),
+}
+
+
+WRONG_SEEN |= {
+    "whole blocks and one": ((lambda p, b: max(1, -(-p // b)), None), "that block is missing"),
+    "the last block alone": ((lambda p, b: 1, None), "the earlier ones are read too"),
+    "later blocks like the last": (
+        (None, lambda p, j, b: [True] * b if j < p // b else [t <= p % b for t in range(b)]),
+        "later than the query's own is hidden whole",
+    ),
+    "its own block alone": (
+        (None, lambda p, j, b: [j == p // b and t <= p % b for t in range(b)]),
+        "the blocks before the query's own are seen whole",
+    ),
+    "whole blocks": ((None, lambda p, j, b: [j * b <= p] * b), "only the slots up to its position"),
 }
 
 
@@ -117,7 +132,66 @@ def slots_of_16(q, k, v, table, n):
     return torch.softmax(k[table[p // 16], p % 16] @ q * 8**-0.5, 0) @ v[table[p // 16], p % 16]
 
 
+def over_the_pool(q, k_cache, v_cache, block_table, seq_len, clean=lambda cache: cache.clone()):
+    """Scores of every slot of the pool, hidden where they are not this sequence's."""
+    n, block_size, d = k_cache.shape
+    last, tail = int(block_table[(seq_len - 1) // block_size]), seq_len % block_size
+    k, v = clean(k_cache), clean(v_cache)
+    if tail:
+        k[last, tail:] = v[last, tail:] = 0
+    hidden = torch.full((n, block_size), -math.inf)
+    for p in range(seq_len):
+        hidden[block_table[p // block_size], p % block_size] = 0
+    scores = k.reshape(-1, d) @ q / d**0.5 + hidden.reshape(-1)
+    return torch.softmax(scores, 0) @ v.reshape(-1, d)
+
+
+def over_a_clean_pool(*inputs):
+    return over_the_pool(*inputs, clean=torch.nan_to_num)
+
+
+def converted_first(q, k_cache, v_cache, block_table, seq_len):
+    return gathered(q.float(), k_cache.float(), v_cache.float(), block_table, seq_len)
+
+
+def searched(q, k_cache, v_cache, block_table, seq_len):
+    """Finds its blocks by a mask over the pool, which loses their order; attention without positions forgives that."""
+    used = torch.isin(torch.arange(len(k_cache)), block_table[: seq_len // 4])
+    tail, last = seq_len % 4, int(block_table[(seq_len - 1) // 4])
+    k, v = (torch.cat([c[used].flatten(0, 1), c[last, : tail or 0]]) for c in (k_cache, v_cache))
+    return torch.softmax(k @ q * 8**-0.5, 0) @ v
+
+
+def weighted(weigh):
+    """Normalised outputs of the blocks, averaged by `weigh(scores)`."""
+
+    def decode(q, k, v, table, n):
+        total, output = 0.0, 0.0
+        for j in range(-(-n // 4)):
+            scores = k[table[j], : n - 4 * j] @ q * 8**-0.5
+            total, output = (
+                total + weigh(scores),
+                output + weigh(scores) * (scores.softmax(0) @ v[table[j], : n - 4 * j]),
+            )
+        return output / total
+
+    return decode
+
+
+def window_of_one_block(q, k, v, table, n):
+    first = (n - 1) // 4 * 4
+    return torch.softmax(k[table[first // 4], : n - first] @ q * 8**-0.5, 0) @ v[table[first // 4], : n - first]
+
+
 WRONG_DECODES = {
+    "over the whole pool": (over_the_pool, "a block that block_table does not name is read"),
+    "over the whole pool, too": (over_the_pool, "the whole pool is copied, converted or searched"),
+    "over a pool without NaN": (over_a_clean_pool, "the whole pool is copied, converted or searched"),
+    "converted first": (converted_first, "the whole pool is copied, converted or searched"),
+    "searched": (searched, "the whole pool is copied, converted or searched"),
+    "by number of tokens": (weighted(len), "the blocks count by their number of tokens"),
+    "a maximum for each block": (weighted(lambda s: (s - s.max()).exp().sum()), "relative to its own maximum"),
+    "the last block alone": (window_of_one_block, "only the last block is read"),
     "logical as physical": (
         lambda *a: by_block(*a, table=False),
         "the logical block number is used as the physical one",
@@ -173,7 +247,34 @@ def over_whole_blocks(q, k_cache, v_cache, block_table, seq_len):
     return (q @ k.T * 8**-0.5).masked_fill(hidden, -math.inf).softmax(-1) @ v
 
 
+def masked_by(sees):
+    """The prefill with `sees(position of the query, of the key, first query)`."""
+
+    def prefill(q, k_cache, v_cache, block_table, seq_len):
+        first, p = seq_len - len(q), torch.arange(seq_len)
+        k, v = (cache[block_table[p // 4].long(), p % 4] for cache in (k_cache, v_cache))
+        see = sees(p[first:, None], p[None], first)
+        return torch.nn.functional.scaled_dot_product_attention(q[None], k[None], v[None], attn_mask=see)[0]
+
+    return prefill
+
+
+def prefill_over_the_pool(q, k_cache, v_cache, block_table, seq_len):
+    rows = [over_a_clean_pool(row, k_cache, v_cache, block_table, seq_len - len(q) + i + 1) for i, row in enumerate(q)]
+    return torch.stack(rows)
+
+
 WRONG_PREFILLS = {
+    "masked by block": (masked_by(lambda query, key, first: key // 4 <= query // 4), "the mask is by block"),
+    "the context and itself": (
+        masked_by(lambda query, key, first: (key < first) | (key == query)),
+        "the queries do not see one another",
+    ),
+    "without the context": (
+        masked_by(lambda query, key, first: (key >= first) & (key <= query)),
+        "the stored context is left out",
+    ),
+    "over a pool without NaN": (prefill_over_the_pool, "the whole pool is copied, converted or searched"),
     "no mask": (lambda *a: masked(*a, diagonal=lambda n, m: n), "there is no causal mask"),
     "from the top left": (
         lambda *a: masked(*a, diagonal=lambda n, m: 0),
@@ -197,8 +298,8 @@ def without_itself(q, k_cache, v_cache, block_table, seq_len):
 
 RIGHT = {
     "4.1-seen": [*SEEN.values()],
-    "4.1-decode": [exercises.decode, by_block, gathered, online, in_float32],
-    "4.1-prefill": [exercises.prefill, one_by_one, masked, rows_in_float32],
+    "4.1-decode": [reading.decode, by_block, gathered, online, in_float32],
+    "4.1-prefill": [reading.prefill, one_by_one, masked, rows_in_float32],
 }
 WRONG = {
     "4.1-seen": [*WRONG_SEEN.values()],

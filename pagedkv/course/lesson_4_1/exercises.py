@@ -1,7 +1,7 @@
-"""Exercises of lesson 4.1: what a query sees of a block, the block loop of a decode, the causal mask of a prefill."""
+"""Exercises of lesson 4.1: what a query sees of a block; attention that reads by block is in `reading`."""
 
-from pagedkv.course.judge.compare import SINGLE, Wrong
-from pagedkv.course.judge.exercise import Exercise, Part, calls
+from pagedkv.course.judge.exercise import Exercise, calls
+from pagedkv.course.lesson_4_1.reading import DECODE, PREFILL
 
 # What a query sees
 
@@ -26,6 +26,7 @@ def _position_cases(random):
             random.randrange(5 * block_size),
         ):
             yield position, block_size
+    yield from ((position, 3) for position in range(8))
 
 
 def _slot_cases(random):
@@ -44,6 +45,8 @@ SEEN = Exercise("4.1-seen", "what a query sees of each block", (
             "where the query is the last slot of its block, this counts one block too many",
         ),
         (lambda p, b: p + 1, "this counts tokens; a block holds block_size of them"),
+        (lambda p, b: max(1, -(-p // b)), "where the query is the first slot of its block, that block is missing"),
+        (lambda p, b: 1, "this is the query's own block; the earlier ones are read too"),
     ), of=0),
     calls("which slots of a block", seen, _slot_cases, mistakes=(
         (lambda p, j, b: [j * b + t < p for t in range(b)], "a query sees its own token too"),
@@ -54,164 +57,12 @@ SEEN = Exercise("4.1-seen", "what a query sees of each block", (
         ),
         (lambda p, j, b: [j * b + t <= p + 1 for t in range(b)], "this lets the next token through"),
         (lambda p, j, b: [j * b + t > p for t in range(b)], "this is the opposite: True is for what is hidden"),
+        (lambda p, j, b: [j < p // b or t <= p % b for t in range(b)],
+         "a block that is later than the query's own is hidden whole"),
+        (lambda p, j, b: [j == p // b and t <= p % b for t in range(b)],
+         "the blocks before the query's own are seen whole"),
+        (lambda p, j, b: [j <= p // b] * b, "of the query's own block only the slots up to its position are seen"),
     ), of=1),
-))  # fmt: skip
-
-# The block loop
-
-BLOCK, DIM = 4, 8
-
-
-def decode(q, k_cache, v_cache, block_table, seq_len):
-    """The attention of the last token, q [DIM], over its sequence; a cache [num_blocks, BLOCK, DIM]."""
-    return prefill(q[None], k_cache, v_cache, block_table, seq_len)[0]
-
-
-def prefill(q, k_cache, v_cache, block_table, seq_len, scale=None, shift=0, strict=0):
-    """The same for the last len(q) tokens; the keyword arguments make the usual mistakes."""
-    import torch
-
-    p = torch.arange(seq_len)
-    k, v = (cache[block_table[p // BLOCK].long(), p % BLOCK] for cache in (k_cache, v_cache))
-    scores = q @ k.T * (DIM**-0.5 if scale is None else scale)
-    last = torch.arange(len(q))[:, None] + (seq_len - len(q) + shift - strict)
-    return scores.masked_fill(p > last, float("-inf")).softmax(-1).nan_to_num() @ v
-
-
-def _sequence(random, seq_len, rubbish=0.0, num_queries=None, stale=(-1, -1)):
-    """The arguments of one call: a shuffled pool, `rubbish` in every slot of the last block past seq_len, `stale` table
-    entries behind.
-    """
-    import torch
-
-    draw = torch.Generator().manual_seed(random.randrange(10**6))
-    blocks, used = torch.randperm(12, generator=draw), -(-seq_len // BLOCK)
-    k, v = torch.randn(2, 12, BLOCK, DIM, generator=draw, dtype=torch.float64)
-    if seq_len % BLOCK:
-        k[blocks[used - 1], seq_len % BLOCK :], v[blocks[used - 1], seq_len % BLOCK :] = rubbish, rubbish
-    table = torch.tensor([*blocks[:used].tolist(), *stale], dtype=torch.int32)
-    q = torch.randn(*(() if num_queries is None else (num_queries,)), DIM, generator=draw, dtype=torch.float64)
-    return q, k, v, table, seq_len
-
-
-def _cases(*lengths, **options):
-    return lambda random: [_sequence(random, length, **options) for length in lengths]
-
-
-def _mean_of_blocks(q, k, v, table, seq_len):
-    blocks = range(0, seq_len, BLOCK)
-    return sum(decode(q, k, v, table[b // BLOCK :], min(BLOCK, seq_len - b)) for b in blocks) / len(blocks)
-
-
-def _sum_of_blocks(q, k, v, table, seq_len):
-    return _mean_of_blocks(q, k, v, table, seq_len) * -(-seq_len // BLOCK)
-
-
-def _wrong_table(q, k, v, table, seq_len):
-    import torch
-
-    return decode(q, k, v, torch.arange(len(table), dtype=torch.int32), seq_len)
-
-
-def _blocks_of_16(q, k, v, table, seq_len):
-    """What slices give where 16 slots a block are taken for granted: each 16 tokens end after the BLOCK slots that a
-    block has.
-    """
-    return decode(q, k, v, table, sum(min(BLOCK, seq_len - first) for first in range(0, seq_len, 16)))
-
-
-NOT_BY_8 = "the scores are divided by 8; head_dim is 8 here, not 64, so divide by the square root of 8"
-DECODE_MISTAKES = (
-    (_wrong_table, "the logical block number is used as the physical one; look it up in block_table"),
-    (lambda *a: prefill(a[0][None], *a[1:], scale=1.0)[0], "the scores are not divided by the square root of head_dim"),
-    (lambda *a: prefill(a[0][None], *a[1:], scale=1 / 8)[0], NOT_BY_8),
-    (
-        _mean_of_blocks,
-        "each block has a softmax of its own, and their mean is taken; all scores must share one denominator",
-    ),
-    (_sum_of_blocks, "each block has a softmax of its own, and these are added; all scores must share one denominator"),
-    (lambda q, k, v, t, n: prefill(q[None], k, v, t, n, shift=-1)[0], "the last token is left out; it sees itself"),
-    (
-        lambda q, k, v, t, n: decode(q, k, v, t, n - n % BLOCK),
-        "the part-filled last block is left out: round the number of blocks up",
-    ),
-    (
-        lambda q, k, v, t, n: decode(q, k, v, t, -(-n // BLOCK) * BLOCK),
-        "the last block is used whole; only the slots below seq_len count",
-    ),
-    (_blocks_of_16, "blocks have k_cache.shape[1] slots here, not 16"),
-)
-
-
-def _tensors(title, reference, cases, mistakes=()):
-    """`calls`, with sentences for what comes of reading too far."""
-    judge = calls(title, reference, cases, mistakes=mistakes, rtol=SINGLE)
-
-    def test(function):
-        try:
-            judge.test(function)
-        except Wrong as wrong:
-            if "some elements" in str(wrong):
-                raise Wrong(
-                    _about_elements(judge, function, str(wrong), [sentence for _, sentence in mistakes])
-                ) from None
-            if "IndexError" in str(wrong):
-                raise Wrong(
-                    "an entry of block_table past the last block in use is looked up, or a slot that a block lacks; "
-                    "blocks have k_cache.shape[1] slots here"
-                ) from None
-            raise
-
-    return Part(title, test)
-
-
-def _about_elements(judge, function, said, sentences) -> str:
-    """A softmax over nothing is NaN where the references have 0; NaN of unused slots goes when these are cleared."""
-    with_zeros = _said(judge, lambda *inputs: function(*inputs).nan_to_num())
-    if with_zeros in sentences:
-        return with_zeros
-    if "not finite" not in said:
-        return said
-    if "not finite" in _said(judge, lambda q, k, v, *rest: function(q, k.nan_to_num(), v.nan_to_num(), *rest)):
-        return "some elements are NaN or infinite; is there a softmax over nothing?"
-    return "NaN of an unused slot reaches the output: a weight of 0 does not help, since 0 · NaN is NaN"
-
-
-def _said(judge, function) -> str:
-    """The sentence about `function`, empty where it passes."""
-    try:
-        judge.test(function)
-    except Wrong as wrong:
-        return str(wrong)
-    return ""
-
-
-DECODE = Exercise("4.1-decode", "the block loop", (
-    _tensors("whole blocks, found through the table", decode, _cases(4, 8, 12, 20), DECODE_MISTAKES),
-    _tensors("a last block that is filled in part", decode, _cases(1, 3, 6, 9, 15, rubbish=3.0), DECODE_MISTAKES),
-    _tensors("NaN in the slots that hold no token", decode, _cases(2, 5, 11, rubbish=float("nan")), DECODE_MISTAKES),
-    _tensors("stale entries behind the table", decode, _cases(4, 7, 16, stale=(10**6, -(10**6))), DECODE_MISTAKES),
-))  # fmt: skip
-
-PREFILL_MISTAKES = (
-    (lambda *a: prefill(*a, shift=10**6), "there is no causal mask: a query must not see later tokens"),
-    (
-        lambda q, k, v, t, n: prefill(q, k, v, t, n, shift=len(q) - n),
-        "query i is at position seq_len - len(q) + i, not at i",
-    ),
-    (lambda *a: prefill(*a, strict=1), "each query sees its own token too"),
-    (lambda *a: prefill(*a, scale=1.0), "the scores are not divided by the square root of head_dim"),
-    (lambda *a: prefill(*a, scale=1 / 8), NOT_BY_8),
-    (lambda *a: prefill(*a, shift=1), "each query sees one token too many"),
-)
-
-PREFILL = Exercise("4.1-prefill", "a prefill with its causal mask", (
-    _tensors("a prompt from its first token", prefill, lambda r: [
-        _sequence(r, n, num_queries=n) for n in (1, 4, 7, 10)], PREFILL_MISTAKES),
-    _tensors("the last queries over a stored context", prefill, lambda r: [
-        _sequence(r, n, num_queries=m) for n, m in ((9, 2), (12, 5), (17, 1), (6, 6))], PREFILL_MISTAKES),
-    _tensors("NaN in the slots that hold no token", prefill, lambda r: [
-        _sequence(r, n, num_queries=m, rubbish=float("nan")) for n, m in ((5, 5), (11, 3))], PREFILL_MISTAKES),
 ))  # fmt: skip
 
 EXERCISES = (SEEN, DECODE, PREFILL)
