@@ -1,4 +1,5 @@
 """Lesson 4.2: what its checks accept and refuse, and that its pictures show the numbers of a softmax."""
+# ruff: noqa: E741 (l is the papers' name)
 
 import itertools
 import math
@@ -13,7 +14,7 @@ torch = pytest.importorskip("torch")
 
 from pagedkv.attention.online_softmax import SoftmaxState  # noqa: E402
 from pagedkv.course.judge.check import check  # noqa: E402
-from pagedkv.course.lesson_4_2 import exercises, pictures, widgets  # noqa: E402
+from pagedkv.course.lesson_4_2 import exercises, one_pass, pictures, widgets  # noqa: E402
 
 # By exercise: mutants that gain every point, and why they are right answers too. `...` stands for any other number.
 EQUIVALENT = {
@@ -98,6 +99,68 @@ def everything_kept(blocks):
     return torch.softmax(torch.cat(scores), 0).nan_to_num() @ torch.cat(values)
 
 
+def everything_copied(blocks):
+    kept = [(s.clone(), v.clone()) for s, v in blocks]
+    s, v = (torch.cat(x) for x in zip(*kept, strict=True))
+    return torch.softmax(s, 0) @ v if (s > -math.inf).any() else v[0] * 0
+
+
+def everything_in_one_tensor(blocks):
+    s, v = torch.zeros(0), torch.zeros(0, 4)
+    for scores, values in blocks:
+        s, v = torch.cat([s, scores]), torch.cat([v, values])
+    return torch.softmax(s, 0) @ v if (s > -math.inf).any() else v[0] * 0
+
+
+def everything_as_numbers(blocks):
+    s, v = [], []
+    for scores, values in blocks:
+        s, v = s + scores.tolist(), v + values.tolist()
+    s, v = torch.tensor(s), torch.tensor(v)
+    return torch.softmax(s, 0) @ v if (s > -math.inf).any() else v[0] * 0
+
+
+def a_state_of_every_block(blocks):
+    states = [one_pass.state_of(*block) for block in blocks]
+    base = max(float(m) for m, _, _ in states)
+    factors = [math.exp(m - base) if m > -math.inf else 0.0 for m, _, _ in states]
+    total = sum(f * l for f, (_, l, _) in zip(factors, states, strict=True))
+    return sum(f * o for f, (_, _, o) in zip(factors, states, strict=True)) / (total or 1.0)
+
+
+def loop(*, l_factor=True, o_factor=True, turned=False, keep_m=False, divide=False, carry=True, at_the_end=True):
+    """The solution's loop, with a slip: it takes the weights of a block at the new base at once."""
+
+    def one_pass(blocks):
+        m, l, o = -math.inf, 0.0, 0.0
+        for scores, values in blocks:
+            m_new = max(m, scores.max().item())
+            base = 0.0 if m_new == -math.inf else m_new
+            weights = torch.exp(scores - base)
+            factor = torch.tensor(m - base).exp()
+            if turned and m > -math.inf:
+                factor = 1 / factor
+            l = (l * (factor if l_factor else 1) if carry else 0) + weights.sum()
+            o = (o * (factor if o_factor else 1) if carry else 0) + weights @ values
+            if divide and l > 0:
+                o = o / l
+            m = m if keep_m else m_new
+        return o / l if l > 0 and at_the_end else o
+
+    return one_pass
+
+
+def upside_down_from_the_start(blocks):
+    m, l, o = -math.inf, 0.0, 0.0
+    for scores, values in blocks:
+        m_new = torch.tensor(m).maximum(scores.max())
+        weights = torch.exp(scores - m_new)
+        l = l * torch.exp(m_new - m) + weights.sum()
+        o = o * torch.exp(m_new - m) + weights @ values
+        m = m_new
+    return o / l
+
+
 def naive(blocks):
     total, o = 0.0, 0.0
     for scores, values in blocks:
@@ -132,13 +195,28 @@ WRONG_STREAMS = {
     "0 / 0 where nothing is visible": (zero_by_zero, "return zeros of shape [dim]"),
     "a number where nothing is visible": (plain_zero, "return zeros of shape [dim]"),
     "two passes": (two_passes, "more than once"),
-    "everything kept": (everything_kept, "all blocks are kept until the end"),
+    "everything kept": (everything_kept, "memory grows with every block"),
+    "everything copied": (everything_copied, "memory grows with every block"),
+    "everything in one tensor": (everything_in_one_tensor, "memory grows with every block"),
+    "everything as numbers": (everything_as_numbers, "memory grows with every block"),
+    "a state of every block": (a_state_of_every_block, "memory grows with every block"),
     "not divided": (stream(divide=False), "divide it by l"),
+    "loop: l is not rescaled": (loop(l_factor=False), "l is not brought to the new base"),
+    "loop: O is not rescaled": (loop(o_factor=False), "O must be multiplied by the same factor"),
+    "loop: nothing is rescaled": (loop(l_factor=False, o_factor=False), "l and O of different bases are added"),
+    "loop: upside down": (loop(turned=True), "the factor is upside down|factor upside down"),
+    "loop: upside down, in the first block too": (upside_down_from_the_start, "factor upside down"),
+    "loop: m is never updated": (loop(keep_m=True), "only the last block counts"),
+    "loop: the last block": (loop(carry=False), "only the last block counts"),
+    "loop: divided inside": (loop(divide=True), "O is divided by l inside the loop"),
+    "loop: divided inside only": (loop(divide=True, at_the_end=False), "O is divided by l inside the loop"),
 }
+LOOPS = [name for name in WRONG_STREAMS if name.startswith("loop: ") and "upside down" not in name]
 
 
 @pytest.mark.parametrize(
-    "slip", ["no rescaling", "the block is not rescaled", "O is not rescaled", "mean of softmaxes", "not divided"]
+    "slip",
+    ["no rescaling", "the block is not rescaled", "O is not rescaled", "mean of softmaxes", "not divided", *LOOPS],
 )
 def test_all_parts_blame_the_same_slip(capsys, slip):
     answer, sentence = WRONG_STREAMS[slip]
@@ -147,8 +225,19 @@ def test_all_parts_blame_the_same_slip(capsys, slip):
     assert printed.count(sentence) == printed.count("not yet") >= 2, printed
 
 
-def test_keeping_every_block_earns_nothing():
-    assert check("4.2-one-pass", everything_kept).points == 0
+@pytest.mark.parametrize(
+    "answer",
+    [everything_kept, everything_copied, everything_in_one_tensor, everything_as_numbers, a_state_of_every_block],
+)
+def test_keeping_something_of_every_block_earns_nothing(answer):
+    assert check("4.2-one-pass", answer).points == 0
+
+
+def test_a_slip_by_hand():
+    """Scores [0] and [ln 2], values 1 and 3: (1 · 1 + 2 · 3) / 3; l left at its base gives (0.5 + 3) / 2."""
+    blocks = [(torch.tensor([0.0]), torch.tensor([[1.0]])), (torch.tensor([math.log(2)]), torch.tensor([[3.0]]))]
+    assert one_pass.one_pass(blocks).item() == pytest.approx(7 / 3)
+    assert loop(l_factor=False)(blocks).item() == pytest.approx(1.75)
 
 
 # The merge
@@ -185,6 +274,40 @@ def unguarded(a, b):
     return m, a[1] * f + b[1] * g, a[2] * f[:, None] + b[2] * g[:, None]
 
 
+def at_the_lse(a, b):
+    """Right outputs from another base: the log-sum-exp of all that was seen."""
+    m = torch.logaddexp(a[0] + a[1].log(), b[0] + b[1].log())
+    f, g = torch.exp(a[0] - m), torch.exp(b[0] - m)
+    return m, a[1] * f + b[1] * g, a[2] * f[:, None] + b[2] * g[:, None]
+
+
+def at_zero(a, b):
+    f, g = a[0].exp(), b[0].exp()
+    return torch.zeros(3), a[1] * f + b[1] * g, a[2] * f[:, None] + b[2] * g[:, None]
+
+
+def guards_the_whole_state(a, b):
+    """The guard looks at all heads together; one empty head among others escapes it."""
+    if (torch.maximum(a[0], b[0]) == -math.inf).all():
+        return a
+    return unguarded(a, b)
+
+
+def one_base_for_all_heads(a, b):
+    m = torch.maximum(a[0], b[0])
+    f, g = (torch.exp(x - m.max()) for x in (a[0], b[0]))
+    return m, a[1] * f + b[1] * g, a[2] * f[:, None] + b[2] * g[:, None]
+
+
+def larger_only(a, b):
+    first = a[0] >= b[0]
+    return torch.maximum(a[0], b[0]), torch.where(first, a[1], b[1]), torch.where(first[:, None], a[2], b[2])
+
+
+def averaged(a, b):
+    return by_state(a, b)[0], by_state(a, b)[1], (a[2] + b[2]) / 2
+
+
 def with_changes(
     a, b, *, f=lambda m, new: torch.exp(m - new), g=lambda m, new: torch.exp(m - new), o=True, normalise=False
 ):
@@ -215,6 +338,12 @@ WRONG_MERGES = {
         "m must stay -inf",
     ),
     "no [:, None]": (lambda a, b: (a[0], a[1], a[2] * torch.exp(a[0] - b[0])), "shapes do not fit together"),
+    "the log-sum-exp for m": (at_the_lse, "m is expected to be the largest score seen, not the log-sum-exp"),
+    "0 for m": (at_zero, "m is expected to be the largest score seen"),
+    "a guard over all heads": (guards_the_whole_state, "a state that has seen nothing"),
+    "one base for all heads": (one_base_for_all_heads, "entry 1"),
+    "the larger one": (larger_only, "the state with the smaller maximum is thrown away"),
+    "O averaged": (averaged, "brought to one base and added, not averaged"),
     "two of three": (lambda a, b: by_state(a, b)[:2], "too short"),
     "in place": (lambda a, b: by_state((a[0], a[1].mul_(2), a[2]), b), "changes its input"),
 }
@@ -242,6 +371,10 @@ WRONG_BUGS = {
     "not low enough": ({"C": [[-5], [-7]]}, "when do all weights become 0?"),
     "a wrong one called right": ({"B": "right"}, "there are scores on which it is wrong"),
     "the right one accused": ({"D": [[1], [2]]}, "is there any update that it gets wrong?"),
+    "a rise that is too small to see": ({"A": [[0.0], [1e-9]]}, "does the maximum rise after the first block?"),
+    "the largest score last": ({"B": [[0], [800]]}, "when does e^(m - m_new) overflow?"),
+    "low, but not everywhere": ({"C": [[-800], [3]]}, "when do all weights become 0?"),
+    "far apart": ({"D": [[-1e300], [1e300]]}, "is there any update that it gets wrong?"),
     "no blocks": ({"A": [1, 2]}, "a list of one to eight blocks is expected"),
     "an infinity": ({"C": [[-math.inf]]}, "every score must be a finite number"),
     "a word": ({"A": "wrong"}, 'the word "right"'),
@@ -250,8 +383,8 @@ WRONG_BUGS = {
 }
 
 RIGHT = {
-    "4.2-one-pass": [exercises.one_pass, with_states, key_by_key, sums_in_float32, stream()],
-    "4.2-merge": [exercises.merge, by_state, by_lse, head_by_head],
+    "4.2-one-pass": [one_pass.one_pass, with_states, key_by_key, sums_in_float32, stream()],
+    "4.2-merge": [one_pass.merge, by_state, by_lse, head_by_head],
     "4.2-bugs": [*BUGS.values()],
 }
 WRONG = {

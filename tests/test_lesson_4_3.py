@@ -87,6 +87,8 @@ def kernel(folder, loads=MASKED, product=PRODUCT, length="length", **replaced):
 
 RIGHT_KERNELS = {
     "both masked": {},
+    "K masked without other": {"loads": MASKED.replace(", other=0.0", "", 1)},
+    "table masked without other": {"lines": {", mask=visible, other=0)": ", mask=visible)"}},
     "only V masked": {"loads": "k = tl.load(k_ptr + at); v = tl.load(v_ptr + at, mask=visible[:, None], other=0.0)"},
     "V replaced": {"loads": UNMASKED, "product": "tl.where(visible[:, None], p[:, None] * v, 0.0)"},
     "positions clamped": {
@@ -99,6 +101,29 @@ RIGHT_KERNELS = {
 }
 
 WRONG_KERNELS = {
+    "V masked without other": (
+        {"loads": MASKED.replace("mask=visible[:, None], other=0.0)", "visible[:, None])")},
+        "a load with a mask but no `other` leaves what it hides undefined",
+    ),
+    "table without other, K not masked": (
+        {
+            "loads": "k = tl.load(k_ptr + at); v = tl.load(v_ptr + at, visible[:, None], 0.0)",
+            "lines": {", mask=visible, other=0)": ", mask=visible)"},
+        },
+        "outside of the pool",
+    ),
+    "only the first tile masked": (
+        {"loads": MASKED.replace("visible[:, None]", "(visible | (start > 0))[:, None]")},
+        "NaN or infinity",
+    ),
+    "K masked in place of V": (
+        {"loads": "k = tl.load(k_ptr + at, mask=visible[:, None], other=0.0); v = tl.load(v_ptr + at)"},
+        "0 · NaN is NaN",
+    ),
+    "other as a score": (
+        {"loads": MASKED.replace("other=0.0", 'other=float("-inf")')},
+        "NaN or infinity",
+    ),
     "scores only": ({"loads": UNMASKED}, "0 · NaN is NaN"),
     "weights times V, masked by a product": (
         {"loads": UNMASKED, "product": "p[:, None] * v * visible[:, None]"},

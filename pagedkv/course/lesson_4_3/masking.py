@@ -31,8 +31,11 @@ def _kernel_part(title: str, poison: float, lengths: tuple[int, ...], stale: int
         for length in lengths:
             expected, got = _attend(kernel, length, poison, stale)
             if not bool(got.isfinite().all()):
+                kindly = _attend(kernel, length, poison, stale, hidden=0.0)[1]
                 raise Wrong(
-                    "NaN or infinity of an unused slot reaches the output: a weight of 0 does not help, since 0 · "
+                    "a load with a mask but no `other` leaves what it hides undefined (NaN here), and 0 · NaN is NaN"
+                    if bool(kindly.isfinite().all())
+                    else "NaN or infinity of an unused slot reaches the output: a weight of 0 does not help, since 0 · "
                     "NaN is NaN"
                 )
             try:
@@ -45,9 +48,9 @@ def _kernel_part(title: str, poison: float, lengths: tuple[int, ...], stale: int
     return Part(title, test)
 
 
-def _attend(kernel, length: int, poison: float, stale: int | None):
+def _attend(kernel, length: int, poison: float, stale: int | None, hidden: float = math.nan):
     """Launch the kernel on one sequence whose blocks are shuffled among poisoned ones; the right answer, and the
-    kernel's.
+    kernel's. `hidden` is what a load gives where it is masked off and says nothing itself.
     """
     import torch
 
@@ -75,7 +78,7 @@ def _attend(kernel, length: int, poison: float, stale: int | None):
 
     def launch():
         try:
-            with nullcontext() if device == "cuda" else _guarded(q, k_room, v_room, table):
+            with nullcontext() if device == "cuda" else _guarded(hidden, q, k_room, v_room, table):
                 kernel[(1,)](q, k_room[BLOCK:], v_room[BLOCK:], table, out, length, BLOCK=BLOCK, TILE=TILE, DIM=DIM)
         except Exception as error:
             return error
@@ -90,29 +93,39 @@ def _attend(kernel, length: int, poison: float, stale: int | None):
 
 
 @contextmanager
-def _guarded(*tensors):
-    """Let the interpreter's loads read bytes of `tensors` only; any other raises Wrong before it is followed."""
+def _guarded(hidden: float, *tensors):
+    """Let the interpreter's loads read bytes of `tensors` only; any other raises Wrong before it is followed.
+
+    A lane that is masked off without `other` holds 0 in the interpreter and anything on a GPU: here it gets `hidden`, a
+    block id one that leads out of any pool.
+    """
     from triton.runtime import interpreter
 
-    read = interpreter._interpreter.load
+    builder = interpreter.interpreter_builder
+    masked_load = builder.create_masked_load
     rooms = [(tensor.data_ptr(), tensor.data_ptr() + tensor.nbytes) for tensor in tensors]
 
-    def load(pointers, mask, other, dtype):
-        followed = pointers[mask.astype(bool)]
+    def load(pointers, mask, other, *options):
+        kind = pointers.get_element_ty()
+        number = kind.is_floating()
+        followed = pointers.data[mask.data.astype(bool)]
         if not all(any(start <= at < end for start, end in rooms) for at in followed.tolist()):
-            if dtype == np.int32:
+            if not number:
                 raise Wrong(
                     "it reads past the block table, which is just as wide as the sequence needs: which load of yours "
                     "has no mask?"
                 )
             raise Wrong("it reads outside of the pool: which load follows a table entry past the last block?")
-        return read(pointers, mask, other, dtype)
+        if other is None:
+            filled = np.full(pointers.data.shape, hidden if number else FAR, np.float32 if number else np.int32)
+            other = interpreter.TensorHandle(filled, kind)
+        return masked_load(pointers, mask, other, *options)
 
-    interpreter._interpreter.load = load
+    builder.create_masked_load = load
     try:
         yield
     finally:
-        interpreter._interpreter.load = read
+        del builder.create_masked_load
 
 
 MASKING = Exercise(
