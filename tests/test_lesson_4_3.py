@@ -1,5 +1,6 @@
 """Lesson 4.3: what its checks accept and refuse, what an offset that overflows does, and what its pictures count."""
 
+import functools
 import importlib.util
 import math
 import random
@@ -15,7 +16,7 @@ from widget_rules import widget_tests
 
 from pagedkv.course.draw import style
 from pagedkv.course.judge.check import check
-from pagedkv.course.lesson_4_3 import exercises, far_kernel, pictures, widgets
+from pagedkv.course.lesson_4_3 import exercises, far_kernel, merging, pictures, widgets
 
 torch = pytest.importorskip("torch")
 
@@ -221,6 +222,25 @@ WRONG_OFFSETS = {
         (lambda b, s, h, d, B, H, D, n: exercises.offset(b, h, s, d, B, H, D, n), search),
         "the number is too",
     ),
+    "one head a slot": (
+        (
+            lambda b, s, h, d, B, H, D, n: with_numpy(b, 0, 0, 0, B, H, D, 64) + s * D + h * D + d,
+            search,
+        ),
+        "a slot holds num_kv_heads heads",
+    ),
+    "where the block starts": (
+        (lambda b, s, h, d, B, H, D, n: exercises.offset(b, 0, 0, 0, B, H, D, n), search),
+        "that is where the block starts",
+    ),
+    "wraps once": (
+        (lambda *c: exact(*c) - 2**32 if c[-1] == 32 and exact(*c) >= 2**31 else exact(*c), search),
+        "2³² is taken off once",
+    ),
+    "the first that starts beyond": (
+        (by_hand, lambda *c: -(-(2**31) // math.prod(c))),
+        "the one before may already hold",
+    ),
     "no head": (
         (lambda b, s, h, d, B, H, D, n: exercises.offset(b, s, 0, d, B, H, D, n), search),
         "the number is too small",
@@ -252,7 +272,7 @@ def by_softmax(outputs, lses):
 
 
 def as_a_list(outputs, lses):
-    return list(exercises.merge(outputs, lses))
+    return list(merging.merge(outputs, lses))
 
 
 def sums_in_float32(outputs, lses):
@@ -273,6 +293,35 @@ def no_guard(outputs, lses):
     return (weights[..., None] * outputs).sum(0) / weights.sum(0)[:, None], lses.amax(0) + weights.sum(0).log()
 
 
+def one_maximum_for_all_heads(outputs, lses):
+    """The largest lse of all heads is subtracted: a head far below it loses all its weights."""
+    top = lses.max() if lses.isfinite().any() else torch.tensor(0.0)
+    weights = torch.exp(lses - top)
+    total = weights.sum(0)
+    output = (weights[..., None] * outputs).sum(0) / torch.where(total == 0, 1.0, total)[..., None]
+    return output, top + total.log()
+
+
+def a_divisor_of_at_least_one(outputs, lses):
+    """Guards 0 / 0 by a divisor that may not fall below 1, right where the largest lse was subtracted only."""
+    weights = lses.exp()
+    total = weights.sum(0)
+    return (weights[..., None] * outputs).sum(0) / total.clamp(min=1.0)[..., None], total.log()
+
+
+def test_scores_in_the_thousands_by_hand():
+    outputs, lses = torch.tensor([[[1.0]], [[3.0]]]), torch.tensor([[4000.0], [4000.0]])
+    merged, lse = merging.merge(outputs, lses)
+    assert (merged.item(), lse.item()) == (2.0, pytest.approx(4000 + math.log(2)))
+    assert no_maximum(outputs, lses)[0].isnan() and no_maximum(outputs, lses)[1].isinf()
+
+
+@pytest.mark.parametrize("answer", [no_maximum])
+def test_who_subtracts_no_maximum_is_not_told_of_a_guard_only(answer, capsys):
+    check("4.3-merge", answer)
+    assert "0 / 0" not in capsys.readouterr().out
+
+
 def in_place_merge(outputs, lses):
     outputs *= torch.nan_to_num(torch.softmax(lses, 0))[..., None]
     return outputs.sum(0), torch.logsumexp(lses, 0)
@@ -291,9 +340,24 @@ WRONG_MERGES = {
         lambda o, lse: ((torch.softmax(lse, 1)[..., None] * o).sum(0), torch.logsumexp(lse, 0)),
         "some elements are wrong",
     ),
-    "no maximum": (no_maximum, "NaN or infinity"),
-    "no guard": (no_guard, "NaN or infinity"),
-    "two parts only": (lambda o, lse: by_softmax(o[:2], lse[:2]), "some elements are wrong"),
+    "no maximum": (no_maximum, "e^lse overflows above 88"),
+    "no guard": (no_guard, "NaN or infinity where no part saw anything"),
+    "two parts only": (lambda o, lse: by_softmax(o[:2], lse[:2]), "only the first two parts are merged"),
+    "in turn, each time the mean": (
+        lambda o, lse: (functools.reduce(lambda a, b: (a + b) / 2, o), torch.logsumexp(lse, 0)),
+        "the last part counts half here",
+    ),
+    "weights are lses": (
+        lambda o, lse: ((lse[..., None] * o).sum(0) / lse.sum(0)[..., None], torch.logsumexp(lse, 0)),
+        "a part's weight is e^lse, not its lse",
+    ),
+    "the maximum is not added back": (
+        lambda o, lse: (by_softmax(o, lse)[0], (lse - lse.amax(0)).exp().sum(0).log()),
+        "the largest lse that was subtracted is missing",
+    ),
+    "lses added": (lambda o, lse: (by_softmax(o, lse)[0], lse.sum(0)), "what is added are the sums"),
+    "one maximum for all heads": (one_maximum_for_all_heads, "e^lse overflows above 88"),
+    "a divisor that is never small": (a_divisor_of_at_least_one, "the divisor is kept from falling below 1"),
     "only the output": (lambda o, lse: by_softmax(o, lse)[0], "a tuple (output, lse) is expected, not a tensor"),
     "changes its input": (in_place_merge, "changes its input"),
     "base 2": (
@@ -321,7 +385,11 @@ WRONG_PREDICTIONS = {
     "ms": ((lambda *c: in_seconds(*c) / 1e3, 1, 4), "in ms"),
     "seconds": ((lambda *c: in_seconds(*c) / 1e6, 1, 4), "in seconds"),
     "GiB": ((lambda *c: in_seconds(*c) / 2**30 * 1e9, 1, 4), "is a GiB"),
-    "longest only": ((lambda n, *rest: in_seconds([max(n)], *rest), 1, 4), "too small"),
+    "longest only": ((lambda n, *rest: in_seconds([max(n)], *rest), 1, 4), "the longest sequence alone"),
+    "a token of each": ((lambda n, *rest: in_seconds([1] * len(n), *rest), 1, 4), "one token of each sequence"),
+    "the mean length": ((lambda n, *rest: in_seconds([sum(n) / len(n)], *rest), 1, 4), "too small"),
+    "query heads halve": ((in_seconds, 0.5, 4), "too small"),
+    "KV heads double the product": ((in_seconds, 1, 16), "too large"),
     "no head_dim": ((lambda n, h, d, b, g: in_seconds(n, h, 1, b, g), 1, 4), "too small"),
     "query heads count": ((in_seconds, 2, 4), "share K and V"),
     "KV heads are free": ((in_seconds, 1, 1), "of its own"),
@@ -330,7 +398,7 @@ WRONG_PREDICTIONS = {
 
 RIGHT = {
     "4.3-offsets": [(exercises.offset, exercises.first_wrong_block), (with_numpy, search), (by_hand, search)],
-    "4.3-merge": [exercises.merge, one_after_the_other, by_softmax, as_a_list, sums_in_float32],
+    "4.3-merge": [merging.merge, one_after_the_other, by_softmax, as_a_list, sums_in_float32],
     "4.3-predict": [(exercises.predict_us, 1.0, 4.0), (in_seconds, 1, 4), (by_numpy, np.float64(1.0), 4)],
 }
 WRONG = {

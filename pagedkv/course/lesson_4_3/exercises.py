@@ -1,12 +1,12 @@
-"""Exercises of lesson 4.3: a masking fault in a kernel, offsets in 32 and 64 bits, the merge of split-KV, and time from
-bytes.
+"""Exercises of lesson 4.3: offsets in 32 and 64 bits, and time from bytes; a masking fault in a kernel is in `masking`,
+the merge of split-KV in `merging`.
 """
 
 import math
 
-from pagedkv.course.judge.compare import SINGLE, Wrong
-from pagedkv.course.judge.exercise import Exercise, Part, calls, equals
+from pagedkv.course.judge.exercise import Exercise, calls, equals
 from pagedkv.course.lesson_4_3.masking import MASKING
+from pagedkv.course.lesson_4_3.merging import MERGE
 
 # Offsets
 
@@ -46,71 +46,21 @@ def _head_first(block_id, slot, head, dim, block_size, num_kv_heads, head_dim, b
     return offset(block_id, head, slot, dim, num_kv_heads, block_size, head_dim, bits)
 
 
+def _one_head(block_id, slot, head, dim, block_size, num_kv_heads, head_dim, bits):
+    return block_id * block_size * num_kv_heads * head_dim + slot * head_dim + head * head_dim + dim
+
+
+def _start_of_the_block(block_id, slot, head, dim, *shape):
+    return offset(block_id, 0, 0, 0, *shape)
+
+
+def _wraps_once(*case):
+    exact = offset(*case[:-1], 64)
+    return exact - 2**32 if exact >= 2**31 else exact
+
+
 def _unsigned(*case):
     return offset(*case[:-1], 64) % 2**32
-
-
-# The merge
-
-
-def merge(outputs, lses):
-    """Outputs [splits, heads, head_dim] and log-sum-exps [splits, heads] of parts of the keys -> those of all keys."""
-    import torch
-
-    top = lses.amax(0)
-    weights = torch.exp(lses - torch.where(top.isinf(), 0.0, top))  # [splits, heads]
-    total = weights.sum(0)
-    merged = (weights[..., None] * outputs).sum(0) / torch.where(total == 0, 1.0, total)[..., None]
-    return merged, top + torch.log(total)
-
-
-def _parts(seed: int, sizes: tuple[int, ...], size_of_scores: float = 1.0):
-    """Softmax-weighted values over pieces of `sizes` keys, for 3 heads of 4: (outputs, lses), in float64."""
-    import torch
-
-    draw = torch.Generator().manual_seed(seed)
-    outputs, lses = [], []
-    for keys in sizes:
-        scores = torch.randn(3, keys, generator=draw, dtype=torch.float64) * size_of_scores
-        values = torch.randn(3, keys, 4, generator=draw, dtype=torch.float64)
-        lses.append(torch.logsumexp(scores, 1))
-        outputs.append(torch.einsum("hk,hkd->hd", scores.softmax(1) if keys else scores, values))
-    return torch.stack(outputs), torch.stack(lses)
-
-
-def _mean(outputs, lses):
-    return outputs.mean(0), merge(outputs, lses)[1]
-
-
-def _unweighted_sum(outputs, lses):
-    return outputs.sum(0), merge(outputs, lses)[1]
-
-
-def _not_normalised(outputs, lses):
-    return (lses.exp()[..., None] * outputs).sum(0), merge(outputs, lses)[1]
-
-
-def _largest(outputs, lses):
-    return merge(outputs, lses)[0], lses.amax(0)
-
-
-def _base_two(outputs, lses):
-    merged, lse = merge(outputs, lses)
-    return merged, lse / math.log(2)
-
-
-def _merge_part(title: str, *cases, mistakes=()) -> Part:
-    part = calls(
-        title, merge, lambda _: [_parts(seed, *case) for seed, case in enumerate(cases)], mistakes=mistakes, rtol=SINGLE
-    )
-
-    def test(function):
-        try:
-            part.test(function)
-        except Wrong as wrong:
-            raise Wrong(str(wrong).replace("a tuple is expected", "a tuple (output, lse) is expected")) from None
-
-    return Part(title, test)
 
 
 # Time from bytes
@@ -153,6 +103,8 @@ EXERCISES = [
                         "that is a pool [num_blocks, num_kv_heads, block_size, head_dim]; here the slot comes before "
                         "the head",
                     ),
+                    (_one_head, "a slot holds num_kv_heads heads, so a step from slot to slot is longer than head_dim"),
+                    (_start_of_the_block, "that is where the block starts; slot, head and dim are to be added"),
                 ],
             ),
             calls(
@@ -166,6 +118,7 @@ EXERCISES = [
                         "nothing wraps here; what follows 2³¹ - 1 in a signed register of 32 bits?",
                     ),
                     (_unsigned, "an unsigned register wraps like this; a signed one goes on at -2³¹"),
+                    (_wraps_once, "2³² is taken off once; a register drops every multiple of it"),
                 ],
             ),
             calls(
@@ -177,37 +130,15 @@ EXERCISES = [
                     (lambda *case: 2**32 // math.prod(case), "half of the 32-bit range is negative"),
                     (lambda *case: 2**31 // math.prod(case) - 1, "that block's last element still fits, if only just"),
                     (lambda *case: 2**31 // math.prod(case) // 2, "offsets count elements, not bytes"),
-                ],
-            ),
-        ),
-    ),
-    Exercise(
-        "4.3-merge",
-        "merge the parts of split-KV",
-        (
-            _merge_part(
-                "two parts",
-                ((9, 5),),
-                ((1, 40),),
-                mistakes=[
-                    (_mean, "each part counts alike here, however many keys it saw and however large their scores"),
-                    (_unweighted_sum, "that adds the parts' outputs up, but they are averages already"),
-                    (_not_normalised, "the weighted sum must be divided by the sum of the weights"),
                     (
-                        _base_two,
-                        "the output is right; the merged log-sum-exp is to base 2, and the natural logarithm is "
-                        "asked for",
+                        lambda *case: -(-(2**31) // math.prod(case)),
+                        "that block starts beyond; the one before may already hold an element that does not fit",
                     ),
-                    (_largest, "the output is right; the merged log-sum-exp is more than the largest of the parts"),
                 ],
             ),
-            _merge_part("any number of parts", ((7,),), ((3, 1, 4, 1, 5, 9, 2),), (tuple(range(1, 33)),)),
-            _merge_part("parts that saw nothing", ((6, 0, 2),), ((0, 0, 5, 0),)),
-            _merge_part("no part saw anything", ((0, 0, 0),)),
-            _merge_part("scores in the thousands", ((9, 5, 3), 4000.0), ((2, 8), 9000.0)),
         ),
-        only_with={"no part saw anything": "two parts"},
     ),
+    MERGE,
     Exercise(
         "4.3-predict",
         "predict the time of the attention of a decode step",
@@ -221,6 +152,14 @@ EXERCISES = [
                     (_padded, "only the tokens that are there are read; nothing is padded to the longest"),
                     (_scaled(0.5), "K and V are read, not one of them"),
                     (_scaled(2), "each byte is read once"),
+                    (
+                        lambda lengths, *rest: predict_us([max(lengths)], *rest),
+                        "that is the longest sequence alone; the card reads K and V of all of them",
+                    ),
+                    (
+                        lambda lengths, *rest: predict_us([len(lengths)], *rest),
+                        "one token of each sequence is read here; a query attends to all stored tokens",
+                    ),
                     (_scaled(1e-3), "that is in ms"),
                     (_scaled(1e-6), "that is in seconds"),
                     (_scaled(1e9 / 2**30), "a GB is 10⁹ bytes; 2³⁰ is a GiB"),
