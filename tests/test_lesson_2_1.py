@@ -71,6 +71,13 @@ RIGHT = {
 KV = exercises.kv_bytes_per_token
 WITHOUT, WITH = exercises.computed_without_cache, exercises.computed_with_cache
 
+
+def fills_in_what_is_missing(config):
+    config.setdefault("num_key_value_heads", config["num_attention_heads"])
+    config.setdefault("head_dim", config["hidden_size"] // config["num_attention_heads"])
+    return KV(config)
+
+
 WRONG = {  # name: [(answer, words of the verdict)]; of a pair, one is right
     "2.1-computed": [
         ((lambda p, o: p * o, WITH), "not only the prompt"),
@@ -78,6 +85,10 @@ WRONG = {  # name: [(answer, words of the verdict)]; of a pair, one is right
         ((lambda p, o: sum(range(p + 1, p + o + 1)), WITH), "step 0 reads the prompt alone"),
         ((WITH, WITH), "this is the number with a cache"),
         ((lambda p, o: WITHOUT(p, o) / 1, WITH), "a whole number is expected"),
+        ((lambda p, o: sum(p + min(step, 1) for step in range(o)), WITH), "not only the latest"),
+        ((lambda p, o: p + sum(range(o)), WITH), "the prompt is read in every step"),
+        ((WITHOUT, lambda p, o: sum(p + min(step, 1) for step in range(o))), "kept after step 0"),
+        ((WITHOUT, lambda p, o: p + sum(range(o))), "generated tokens are kept too"),
         ((WITHOUT, lambda p, o: p + o), "the last token is never read"),
         ((WITHOUT, lambda p, o: o), "prompt's K and V are computed too"),
         ((WITHOUT, WITHOUT), "this is the number without a cache"),
@@ -89,6 +100,13 @@ WRONG = {  # name: [(answer, words of the verdict)]; of a pair, one is right
         (lambda c: KV(c, heads="num_attention_heads"), "only KV heads are kept"),
         (lambda c: KV(c, own_head_dim=False), "where the configuration states head_dim"),
         (lambda c: KV(c, heads="num_attention_heads", own_head_dim=False), "count KV heads, not query heads"),
+        (lambda c: KV({"num_key_value_heads": 1} | c), "every query head has K and V of its own"),
+        (
+            lambda c: KV({"head_dim": c["hidden_size"] // c.get("num_key_value_heads", c["num_attention_heads"])} | c),
+            "only KV heads are kept; query heads share them",
+        ),
+        (lambda c: (KV(c) + KV(c, heads="num_attention_heads")) // 2, "both K and V are kept for KV heads only"),
+        (fills_in_what_is_missing, "changes its input `config`"),
         (lambda c: KV(c | {"num_key_value_heads": c["num_key_value_heads"]}), "KeyError"),
         (lambda c: 8 * KV(c), "too large: your function({"),
         (lambda c: KV(c, dtype_bytes=2), "the bytes of a number depend on the dtype: 4 in float32"),
@@ -112,6 +130,9 @@ WRONG = {  # name: [(answer, words of the verdict)]; of a pair, one is right
         (lambda m, p, o, g: letters(m, p, max(o - 1, 0), max(g - 1, 0)), "the last token gets a slot too"),
         (lambda m, p, o, g: letters(m, p, o, max(g - 1, 0)), "your function(8, 5, 3, 3) should return 'TTTTTTTT'"),
         (lambda m, p, o, g: list(letters(m, p, o, g)), "a string is expected"),
+        (lambda m, p, o, g: "T" * p + "r" * (o - g) + "T" * g + "." * (m - p - o), "without a gap"),
+        (lambda m, p, o, g: letters(m, p, o, g) if g < o else "." * m, "still holds its slots"),
+        (lambda m, p, o, g: letters(m, p, o, min(g + 1, o)), "has not been stored yet"),
     ],
 }
 

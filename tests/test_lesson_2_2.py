@@ -274,6 +274,32 @@ TOKENS, LATER = exercises.mean_tokens, exercises.mean_reserved
 BEST, GIVE = exercises.best_fit, exercises.give_back
 COPIED = exercises.copied_tokens
 
+
+def joins_one_side(holes, start, size):
+    """Above only where nothing touches below."""
+    for i, (first, length) in enumerate(holes):
+        if first + length == start:
+            return [*holes[:i], (first, length + size), *holes[i + 1 :]]
+    for i, (first, length) in enumerate(holes):
+        if start + size == first:
+            return [*holes[:i], (start, size + length), *holes[i + 1 :]]
+    return sorted([*holes, (start, size)])
+
+
+def joins_and_loses(holes, start, size):
+    """The hole below is moved to its new end, and its own slots are forgotten."""
+    return [(s, size if s < start < s + z else z) for s, z in GIVE(holes, start, size)]
+
+
+def joins_over_a_gap(holes, start, size):
+    slots = {slot for s, z in [*holes, (start, size)] for slot in range(s, s + z)}
+    slots |= {slot for slot in range(200) if slot - 1 in slots and slot + 1 in slots}
+    return free_by_slots([], min(slots), 0)[:0] + [
+        (first, next(n for n in range(1, 200) if first + n not in slots))
+        for first in sorted(slot for slot in slots if slot - 1 not in slots)
+    ]
+
+
 WRONG = {  # name: [(answer, words of the verdict)]; of a pair, one is right
     "2.2-policy": [
         (Knows, "it looks at the length of the output"),
@@ -305,6 +331,10 @@ WRONG = {  # name: [(answer, words of the verdict)]; of a pair, one is right
         ),
         ((lambda p, o, a: p + o / 2, LATER), "between 0 and 1"),
         ((lambda p, o, a: (p + o / 2) / (p + o), LATER), "the whole reservation counts"),
+        ((lambda p, o, a: (p + o // 2) / a, LATER), "need not be whole"),
+        ((lambda p, o, a: sum(p + t for t in range(o + 1)) / o / a, LATER), "divide by their number"),
+        ((TOKENS, lambda p, o, a: o // 2 / a), "need not be whole"),
+        ((TOKENS, lambda p, o, a: o / 2 / (p + o)), "the whole reservation counts"),
         ((TOKENS, lambda p, o, a: 1 - TOKENS(p, o, a)), "never used are internal"),
         ((TOKENS, lambda p, o, a: (a - p - o) / a), "never used: internal"),
         ((TOKENS, lambda p, o, a: o / a), "that is the first step"),
@@ -335,6 +365,17 @@ WRONG = {  # name: [(answer, words of the verdict)]; of a pair, one is right
         ),
         ((lambda h, n: BEST(h, n) or 0, GIVE), "not yet"),
         ((lambda h, n: min(h, key=lambda hole: hole[1])[0], GIVE), "ValueError"),
+        (
+            (lambda h, n: min(h, key=lambda hole: (abs(hole[1] - n), hole))[0] if h else None, GIVE),
+            "however little is missing",
+        ),
+        (
+            (lambda h, n: min([(z, s + z - n) for s, z in h if z >= n] or [(0, None)])[1], GIVE),
+            "not the place at its end",
+        ),
+        ((BEST, joins_one_side), "all three become one"),
+        ((BEST, joins_and_loses), "here slots are lost"),
+        ((BEST, joins_over_a_gap), "the slots between two holes are still held"),
         ((BEST, lambda h, s, z: sorted([*h, (s, z)])), "holes that touch have to become one"),
         ((BEST, exercises._merged_upwards), "the hole that ends where the span starts"),
         ((BEST, exercises._merged_downwards), "the hole that starts where the span ends"),
@@ -349,6 +390,9 @@ WRONG = {  # name: [(answer, words of the verdict)]; of a pair, one is right
         (lambda i, t: max(t - i, 0), "at each move again"),
         (lambda i, t: sum(range(i, t, i)), "the extent doubles"),
         (lambda i, t: t, "not yet"),
+        (lambda i, t: next(k for k in range(40) if i * 2**k >= t), "that is how many moves there are"),
+        (lambda i, t: max((i * 2**k for k in range(40) if i * 2**k < t), default=0), "the last move alone"),
+        (lambda i, t: COPIED(1, t), "the first extent has `initial` slots"),
     ],
 }
 

@@ -67,6 +67,48 @@ RIGHT = {
 
 READ, ADMIT, GONE = exercises.read_in_order, exercises.can_admit, exercises.preempted
 
+
+def whole_blocks_and_the_rest(memory, table, num_tokens, block_size):
+    """The last block is cut at num_tokens % block_size, which is 0 where it is full."""
+    entries = [memory[block * block_size + i] for block in table[:-1] for i in range(block_size)]
+    return entries + memory[table[-1] * block_size :][: num_tokens % block_size]
+
+
+def first_and_last(memory, table, num_tokens, block_size):
+    """Right for sequences of up to two blocks."""
+    first, last = (memory[block * block_size : (block + 1) * block_size] for block in (table[0], table[-1]))
+    return (first if len(table) == 1 else first + last)[:num_tokens]
+
+
+def reads_by_popping(memory, table, num_tokens, block_size):
+    entries = []
+    while table:
+        block = table.pop(0)
+        entries += memory[block * block_size : (block + 1) * block_size]
+    return entries[:num_tokens]
+
+
+def goes(lengths, num_free, block_size, comes_back=lambda n, b: -(-n // b), recount=True):
+    kept, free, need = list(lengths), num_free, sum(n % block_size == 0 for n in lengths)
+    while kept and need > free:
+        free += comes_back(kept.pop(), block_size)
+        if recount:
+            need = sum(n % block_size == 0 for n in kept)
+    return len(lengths) - len(kept)
+
+
+def full_blocks_come_back(*case):
+    return goes(*case, comes_back=lambda n, b: n // b)
+
+
+def one_block_comes_back(*case):
+    return goes(*case, comes_back=lambda n, b: 1)
+
+
+def victims_keep_their_need(*case):
+    return goes(*case, recount=False)
+
+
 WRONG = {  # name: [(answer, words of the verdict)]
     "2.3-read": [
         (lambda m, table, n, b: m[:n], "start of the memory"),
@@ -74,6 +116,10 @@ WRONG = {  # name: [(answer, words of the verdict)]
         (lambda m, table, n, b: READ(m, table, len(table) * b, b), "only partly filled"),
         (lambda m, table, n, b: READ(m, table, n // b * b, b), "the last block counts too"),
         (lambda m, table, n, b: [m[block] for block in table], "a block id is no slot"),
+        (lambda m, table, n, b: m[table[0] * b : table[0] * b + n], "not behind the first one"),
+        (whole_blocks_and_the_rest, "all of it counts"),
+        (first_and_last, "only the first and the last block are read"),
+        (reads_by_popping, "changes its input `table`"),
         (lambda m, table, n, b: (entry for entry in READ(m, table, n, b)), "not a generator"),
         (
             lambda m, table, n, b: READ(m, table[::-1], n, b),
@@ -88,11 +134,16 @@ WRONG = {  # name: [(answer, words of the verdict)]
         (lambda p, f, n, b, w: f - -(-p // b) >= int(w * f), "a share of all blocks"),
         (lambda p, f, n, b, w: f - -(-p // b) > int(w * n), "exactly that many"),
         (lambda p, f, n, b, w: f - p >= int(w * n), "the pool in blocks"),
+        (lambda p, f, n, b, w: ADMIT(p + 1, f, n, b, w), "the prompt alone is counted"),
+        (
+            lambda p, f, n, b, w: f - -(-p // b) >= int(w * (n - -(-p // b))),
+            "not of those that the prompt leaves",
+        ),
         (lambda p, f, n, b, w: f >= int(w * n), "no longer free afterwards"),
         (lambda p, f, n, b, w: f - math.ceil(p / b) >= w * n, "rounds down first"),
         (
             lambda p, f, n, b, w: not ADMIT(p, f, n, b, w),
-            "in at least one case: your function(17, 2, 100, 16, 0.0) should",
+            "in at least one case: your function(1, 3, 20, 3, 0.1) should return True",
         ),
         (lambda p, f, n, b, w: f - -(-p // b), "True or False is expected"),
     ],
@@ -106,6 +157,10 @@ WRONG = {  # name: [(answer, words of the verdict)]
         (lambda n, f, b: GONE(n, f, b, latest=False), "the latest request goes first"),
         (lambda n, f, b: max(sum(x % b == 0 for x in n) - f, 0), "a request may free several"),
         (lambda n, f, b: (GONE(n, f, b), n.append(0))[0], "changes its input"),
+        (full_blocks_come_back, "where it is filled in part"),
+        (victims_keep_their_need, "wants no block any more"),
+        (lambda n, f, b: int(GONE(n, f, b) > 0), "one may not be enough"),
+        (one_block_comes_back, "all its blocks, not one"),
     ],
 }
 

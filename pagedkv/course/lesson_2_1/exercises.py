@@ -29,12 +29,16 @@ COMPUTED = Exercise("2.1-computed", "how often K and V are computed", (
          "step 0 reads the prompt alone; the first output token is its result"),
         (computed_with_cache,
          "this is the number with a cache; without one each step computes K and V of all tokens so far"),
+        (lambda p, o: p * o + o - 1, "each step reads all tokens that were generated before it, not only the latest"),
+        (lambda p, o: p + sum(range(o)), "the prompt is read in every step, not only in the first"),
     ), of=0),
     calls("with a cache", computed_with_cache, _length_cases, mistakes=(
         (lambda p, o: p + o, "the last token is never read, so its K and V are never computed"),
         (lambda p, o: o, "the prompt's K and V are computed too, once"),
         (computed_without_cache,
          "this is the number without a cache; with one, K and V of each token are computed once"),
+        (lambda p, o: p * o + o - 1, "the prompt's K and V are kept after step 0, and not computed again"),
+        (lambda p, o: p + sum(range(o)), "the K and V of generated tokens are kept too, and not computed again"),
     ), of=1),
 ))  # fmt: skip
 
@@ -97,6 +101,14 @@ def _config_mistakes(*without):
             lambda c: kv_bytes_per_token(c, heads="num_attention_heads", own_head_dim=False),
             "count KV heads, not query heads, and take head_dim from the configuration where it is stated",
         ),
+        "one": (
+            lambda c: kv_bytes_per_token({"num_key_value_heads": 1} | c),
+            "where num_key_value_heads is missing, every query head has K and V of its own",
+        ),
+        "half": (
+            lambda c: (kv_bytes_per_token(c) + kv_bytes_per_token(c, heads="num_attention_heads")) // 2,
+            "both K and V are kept for KV heads only",
+        ),
     }
     return tuple(mistake for name, mistake in mistakes.items() if name not in without)
 
@@ -120,11 +132,11 @@ def _configs(*names, states=()):
 
 CONFIG = Exercise("2.1-config", "bytes per token from a configuration", (
     calls("K and V for every query head", kv_bytes_per_token, _configs("every head"),
-          mistakes=_config_mistakes("heads", "dim", "both")),
+          mistakes=_config_mistakes("heads", "dim", "both", "half")),
     calls("grouped queries", kv_bytes_per_token, _configs("grouped", "multi-query", states=("num_key_value_heads",)),
-          mistakes=_config_mistakes("dim", "both")),
+          mistakes=_config_mistakes("dim", "both", "one")),
     calls("a head_dim of its own", kv_bytes_per_token,
-          _configs("wide heads", states=("num_key_value_heads", "head_dim")), mistakes=_config_mistakes()),
+          _configs("wide heads", states=("num_key_value_heads", "head_dim")), mistakes=_config_mistakes("one")),
 ))  # fmt: skip
 
 # A reservation, slot by slot
@@ -159,6 +171,12 @@ RESERVATION = Exercise("2.1-reservation", "a reservation, slot by slot", (
          "of the output, only what is not yet generated is reserved"),
         (lambda m, p, o, g: "T" * (p + g) + "r" * (o - g),
          "the reservation goes on to max_seq_len, whatever is used of it"),
+        (lambda m, p, o, g: "T" * p + "r" * (o - g) + "T" * g + "." * (m - p - o),
+         "tokens are stored from the first slot on, without a gap: what is reserved lies behind them"),
+        (lambda m, p, o, g: "." * m if g == o else reservation(m, p, o, g),
+         "when the last token is generated the request still holds its slots; here none of them has been given back"),
+        (lambda m, p, o, g: reservation(m, p, o, min(g + 1, o)),
+         "the token that is to come next has not been stored yet"),
         (_last_is_not_stored, "here the last token gets a slot too: T and r together are prompt + output letters"),
     )),
 ))  # fmt: skip

@@ -26,6 +26,12 @@ READ = Exercise("2.3-read", "read in order", (
          "the last block is only partly filled: stop in time"),
         (lambda memory, table, n, b: read_in_order(memory, table, n // b * b, b),
          "the last block counts too, as far as it is filled"),
+        (lambda memory, table, n, b: read_in_order(memory, table, n - b if n % b == 0 else n, b),
+         "n % block_size is 0 where the last block is full, and all of it counts"),
+        (lambda memory, table, n, b: memory[table[0] * b : table[0] * b + n],
+         "the next block is where the table says, not behind the first one"),
+        (lambda memory, table, n, b: read_in_order(memory, table[:1] + table[1:][-1:], min(n, 2 * b), b),
+         "only the first and the last block are read; the table has an entry for each"),
         (lambda memory, table, n, b: [memory[block] for block in table],
          "a block id is no slot: block id * block_size is its first slot"),
     )),
@@ -54,6 +60,7 @@ def _admit_cases(random):
         (161, 20, 1000, 16, 0.01),
     )
     yield 16, 16, 155, 16, 0.1
+    yield from ((prompt, free, 20, 3, 0.1) for prompt in range(1, 8) for free in range(1, 7))
     for _ in range(12):
         block_size, num_blocks = random.choice((1, 8, 16)), random.randrange(50, 1000)
         prompt, watermark = random.randrange(1, 400), random.choice((0.0, 0.01, 0.05, 0.1))
@@ -73,6 +80,11 @@ ADMIT = Exercise("2.3-admit", "admission with a watermark", (
          "blocks are whole: int(watermark * num_blocks) rounds down first"),
         (lambda p, f, n, b, w: f - -(-p // b) > int(w * n), "if exactly that many blocks stay free, it may start"),
         (lambda p, f, n, b, w: f - p >= int(w * n), "the prompt is counted in tokens, the pool in blocks"),
+        (lambda p, f, n, b, w: can_admit(p + 1, f, n, b, w),
+         "the prompt alone is counted: the block of the first output token is taken when that comes"),
+        (lambda p, f, n, b, w: f - -(-p // b) >= int(w * (n - -(-p // b))),
+         "the watermark is a share of all blocks, not of those that the prompt leaves"),
+        (lambda p, f, n, b, w: f - -(-p // b) >= int(w * n) + 1, "if exactly that many blocks stay free, it may start"),
         (lambda p, f, n, b, w: f >= int(w * n), "the blocks that the prompt will take are no longer free afterwards"),
     )),
 ))  # fmt: skip
@@ -80,14 +92,32 @@ ADMIT = Exercise("2.3-admit", "admission with a watermark", (
 # Preemption
 
 
-def preempted(lengths, num_free, block_size, freed=True, needs=lambda n, b: n % b == 0, latest=True):
+def preempted(
+    lengths,
+    num_free,
+    block_size,
+    freed=True,
+    needs=lambda n, b: n % b == 0,
+    latest=True,
+    rounded=lambda n, b: -(-n // b),
+):
     """The keyword arguments make the usual mistakes."""
     order = list(lengths) if latest else list(reversed(lengths))
     for victims in range(len(order) + 1):
         kept, gone = order[: len(order) - victims], order[len(order) - victims :]
-        blocks = sum(-(-tokens // block_size) for tokens in gone) if freed else 0
+        blocks = sum(rounded(tokens, block_size) for tokens in gone) if freed else 0
         if sum(needs(tokens, block_size) for tokens in kept) <= num_free + blocks:
             return victims
+    return len(order)
+
+
+def _still_wants(lengths, num_free, block_size):
+    """The need is counted once, with those that go."""
+    need, free, victims = sum(tokens % block_size == 0 for tokens in lengths), num_free, 0
+    while free < need and victims < len(lengths):
+        victims += 1
+        free += -(-lengths[-victims] // block_size)
+    return victims
 
 
 def _preemption_cases(random):
@@ -113,6 +143,12 @@ PREEMPT = Exercise("2.3-preempt", "who has to go", (
          "only a request whose last block is full needs another one"),
         (lambda n, f, b: preempted(n, f, b, needs=lambda n, b: (n + 1) % b == 0),
          "`lengths` does not count the token that is to come"),
+        (lambda n, f, b: preempted(n, f, b, rounded=lambda n, b: n // b),
+         "the last block of a preempted request comes back too, where it is filled in part"),
+        (lambda n, f, b: preempted(n, f, b, rounded=lambda n, b: 1),
+         "a preempted request gives back all its blocks, not one"),
+        (_still_wants, "a preempted request wants no block any more: count the others only"),
+        (lambda n, f, b: min(preempted(n, f, b), 1), "one may not be enough: count again after each"),
         (lambda n, f, b: preempted(n, f, b, latest=False), "the latest request goes first, the earliest last"),
         (lambda n, f, b: max(sum(x % b == 0 for x in n) - f, 0),
          "that is how many blocks are missing; a request may free several"),

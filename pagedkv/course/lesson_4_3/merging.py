@@ -140,8 +140,8 @@ MERGE = Exercise(
         _merge_part(
             "no part saw anything",
             ((0, 0, 0),),
-            not_finite="NaN or infinity where no part saw anything: (-inf) - (-inf) is NaN, and so is 0 divided by a sum "
-            "of weights that is 0",
+            not_finite="NaN or infinity where no part saw anything: (-inf) - (-inf) is NaN, and so is 0 divided by "
+            "weights that add up to 0",
         ),
         _merge_part(
             "scores in the thousands",
