@@ -173,6 +173,78 @@ def copies_and_grows(blocks, num_tokens, refs, free_blocks, block_size):
     return slot, pair or its_own
 
 
+def shared_by_two_only(blocks, num_tokens, refs, free_blocks, block_size):
+    """The visible case: a fork has two owners."""
+    if num_tokens % block_size and refs[blocks[-1]] > 2:
+        return blocks[-1] * block_size + num_tokens % block_size, None
+    return exercises.append_one(blocks, num_tokens, refs, free_blocks, block_size)
+
+
+def asks_the_first_block(blocks, num_tokens, refs, free_blocks, block_size):
+    """Takes the whole table for shared if its first block is."""
+    return copies(blocks, num_tokens, refs, free_blocks, block_size, when=lambda _: refs[blocks[0]] > 1)
+
+
+def leaves_the_full_block(blocks, num_tokens, refs, free_blocks, block_size):
+    """Gives up its share of a full block when it takes the next one."""
+    if blocks and num_tokens % block_size == 0:
+        refs[blocks[-1]] -= 1
+    return exercises.append_one(blocks, num_tokens, refs, free_blocks, block_size)
+
+
+def frees_the_original(blocks, num_tokens, refs, free_blocks, block_size):
+    """The block that was copied goes back to the pool, though others still read it."""
+    slot, pair = exercises.append_one(blocks, num_tokens, refs, free_blocks, block_size)
+    if pair:
+        free_blocks.insert(0, pair[0])
+    return slot, pair
+
+
+def inherits_the_count(blocks, num_tokens, refs, free_blocks, block_size):
+    """The copy gets the count of its original."""
+    old = list(refs)
+    slot, pair = exercises.append_one(blocks, num_tokens, refs, free_blocks, block_size)
+    if pair:
+        refs[pair[1]] = old[pair[0]]
+    return slot, pair
+
+
+class FreesAllOrNone(LeakyPool):
+    """Counts first, as it should, and still gives back a table as a whole."""
+
+    def free(self, blocks):
+        for block in blocks:
+            self.refs[block] -= 1
+        if not any(self.refs[block] for block in blocks):
+            self.free_blocks += blocks
+
+
+class FreesAtOne(LeakyPool):
+    def free(self, blocks):
+        for block in blocks:
+            self.refs[block] -= 1
+            if self.refs[block] <= 1:
+                self.free_blocks.append(block)
+
+
+class ForgetsTheOwners(LeakyPool):
+    def free(self, blocks):
+        for block in blocks:
+            if self.refs[block]:
+                self.refs[block] = 0
+                self.free_blocks.append(block)
+
+
+class FreesTheOwnPart(LeakyPool):
+    """Splits the table where sharing ends, and forgets the counts of the first part."""
+
+    def free(self, blocks):
+        own = [block for block in blocks if self.refs[block] == 1]
+        for block in own:
+            self.refs[block] = 0
+        self.free_blocks += own
+
+
 WRONG = {  # name: [(answer, words of the verdict)]
     "3.3-shared": exercises.SHARING_MISTAKES,
     "3.3-cow": [
@@ -207,12 +279,21 @@ WRONG = {  # name: [(answer, words of the verdict)]
             "a block with one owner is written in place, without a copy",
         ),
         (copies_and_grows, "a full block is not written again"),
+        (shared_by_two_only, "the shared block is written in place"),
+        (asks_the_first_block, "a block with one owner is written in place"),
+        (leaves_the_full_block, "a full block keeps its owners"),
+        (frees_the_original, "still has owners; another table would get it too"),
+        (inherits_the_count, "the reference counts are not what is expected"),
     ],
     "3.3-leak": [
         ((2, Mended), "which do not?"),
         ((5, Mended), "come back later"),
         ((0, Mended), "compare the free list"),
         ((3, LeakyPool), "blocks are missing from the free list"),
+        ((3, FreesAllOrNone), "blocks are missing from the free list"),
+        ((3, FreesAtOne), "in the free list twice|given away while"),
+        ((3, ForgetsTheOwners), "given away while"),
+        ((3, FreesTheOwnPart), "each block must count one owner"),
         ((3, FreesShared), "given away while its other owner"),
         ((3, ForgetsToCount), "some block still counts an owner"),
         ((3, CountsTheLastOnly), "some block still counts an owner"),

@@ -17,15 +17,18 @@ def translate(blocks, block_size, position):
 def _full_lengths(random):
     yield from ((length, size) for size in (1, 3, 16) for length in (3, 48, 96, 4800) if length % size == 0)
     yield from ((size * random.randrange(1, 99), size) for size in (2, 3, 5, 16))
+    yield from ((blocks * 3, 3) for blocks in range(1, 7))
 
 
 def _other_lengths(random):
     yield from ((length, size) for size in (3, 16) for length in (1, 5, 17, 50))
     yield from ((size * random.randrange(1, 99) + random.randrange(1, size), size) for size in (2, 3, 5, 16))
+    yield from ((length, 4) for length in range(1, 20) if length % 4)
 
 
 def _hidden_tables(random):
     yield [5, 9, 2], 4, 6
+    yield from (([5, 9, 2], 3, position) for position in range(9))
     for size in (1, 2, 8, 16, 32):
         blocks = random.sample(range(40, 400), 6)
         for _ in range(4):
@@ -66,6 +69,18 @@ TRANSLATE_MISTAKES = [
         "logical block and offset are swapped: the block is the quotient, the offset the remainder",
     ),
     (
+        lambda blocks, size, p: (p // size, p % size, blocks[0] + p // size, blocks[0] * size + p),
+        "the blocks need not follow one another: look each of them up in the table",
+    ),
+    (
+        lambda blocks, size, p: translate(sorted(blocks), size, p),
+        "the table is read in its own order, not in that of the ids",
+    ),
+    (
+        lambda blocks, size, p: translate(blocks[:1] * len(blocks), size, p),
+        "every position is looked up in the table's first entry; entry position // block size holds its block",
+    ),
+    (
         lambda blocks, size, p: translate(blocks, size, p)[3],
         "all four steps are expected: (logical block, offset, physical block, slot)",
     ),
@@ -95,6 +110,15 @@ EXERCISES = [
                 mistakes=[
                     (lambda n, b: n // b, "the last, partly filled block is missing: round up"),
                     (lambda n, b: round(n / b), "round up, not to the nearest"),
+                    (
+                        lambda n, b: n // b + (n % b > 1 or n < b),
+                        "a block that holds a single token is taken as well",
+                    ),
+                    (lambda n, b: max(1, n // b), "the last, partly filled block is missing: round up"),
+                    (
+                        lambda n, b: -(-n // b) + 1,
+                        "one block too many: the last one is taken when its first token comes",
+                    ),
                 ],
             ),
             calls(
@@ -129,13 +153,21 @@ EXERCISES = [
                 "blocks of a 2048-token sequence",
                 128,
                 of=0,
-                mistakes=[(129, "2048 is a multiple of 16, so the last block is full"), (2048, "that is its slots")],
+                mistakes=[
+                    (127, "the last tokens need a block too: 2048 / 16 blocks are full"),
+                    (129, "2048 is a multiple of 16, so the last block is full"),
+                    (2048, "that is its slots"),
+                ],
             ),
             equals(
                 "empty slots in the last block of 50 tokens",
                 14,
                 of=1,
-                mistakes=[(2, "that many are filled; the rest are empty"), (13, "tokens 48 and 49 are two")],
+                mistakes=[
+                    (2, "that many are filled; the rest are empty"),
+                    (30, "three blocks are full, the fourth has 2"),
+                    (13, "tokens 48 and 49 are two"),
+                ],
             ),
             equals(
                 "the most slots a sequence can waste",
@@ -144,6 +176,7 @@ EXERCISES = [
                 mistakes=[
                     (16, "a block without a token is not taken, so at least one slot of the last block is used"),
                     (8, "that is about the average; the most is asked for"),
+                    (14, "that is what 50 tokens leave empty; another length leaves more"),
                 ],
             ),
             equals(
@@ -151,6 +184,7 @@ EXERCISES = [
                 245,
                 of=3,
                 mistakes=[
+                    (19, "983 is a number of blocks, not of slots; a sequence takes whole blocks of it"),
                     (314, "blocks are given out, not slots: 50 tokens take four whole blocks"),
                     (246, "three blocks are left over, and a sequence takes four"),
                     (327, "50 tokens need a fourth block for the last two"),

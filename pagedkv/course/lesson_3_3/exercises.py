@@ -44,12 +44,18 @@ def _cow_part(title, cases):
                 raise Wrong(sentence)
         for case, (result, *state), (my_result, *my_state) in zip(cases, right, seen, strict=True):
             blocks, num_tokens, *_, size = case
+            if result[1] and my_state[0] == blocks:
+                raise Wrong(COW_MISTAKES[0][1])
+            if any(my_state[1][block] for block in my_state[2] if block < len(my_state[1])):
+                raise Wrong("a block in the list of free blocks still has owners; another table would get it too")
             if blocks and result[1] is None and _is_pair(my_result) and _is_pair(my_result[1]):
                 raise Wrong(
                     "a block with one owner is written in place, without a copy"
                     if num_tokens % size
                     else "a full block is not written again, so it stays shared: only take a new one"
                 )
+            if blocks and my_state[1][blocks[-1]] < state[1][blocks[-1]] and not num_tokens % size:
+                raise Wrong("a full block keeps its owners, this table among them: a new block is taken beside it")
             if blocks != state[0] == my_state[0] and my_state[1][state[0][-1]] == 0:
                 raise Wrong("the new block has an owner, this table: its count is 1")
             lists = zip(
@@ -143,6 +149,7 @@ def _sharing_cases(random):
     for size in (4, 16):
         for _ in range(8):
             yield random.randint(1, 6 * size), random.randint(1, 4 * size), random.randint(2, 6), size
+    yield from ((prompt, generated, 2, 3) for prompt in range(1, 7) for generated in range(1, 7))
 
 
 def _full_block_cases(random):
@@ -170,6 +177,15 @@ SHARING_MISTAKES = [
     (
         lambda p, g, n, b: blocks_with_sharing(p, g - 1, n, b),
         "all `generated` tokens are stored here, the last one too",
+    ),
+    (
+        lambda p, g, n, b: blocks_with_sharing(p, g, n, b) + (p % b > 0),
+        "the prompt's last block does not stay beside its copies: the last to write has it alone, and writes in it",
+    ),
+    (lambda p, g, n, b: -(-(p + g) // b), "samples share the prompt, but each has generated tokens of its own"),
+    (
+        lambda p, g, n, b: -(-p // b) + n * ((p + g) // b - p // b),
+        "each sample's last, partly filled block is missing, and the prompt's is not shared any more",
     ),
     (
         lambda p, g, n, b: p // b + n * ((p + g) // b - p // b),
