@@ -180,6 +180,13 @@ def shared_by_two_only(blocks, num_tokens, refs, free_blocks, block_size):
     return exercises.append_one(blocks, num_tokens, refs, free_blocks, block_size)
 
 
+def grows_only_what_is_shared(blocks, num_tokens, refs, free_blocks, block_size):
+    """Takes a full block of its own for one that can be written on."""
+    if blocks and refs[blocks[-1]] == 1:
+        return blocks[-1] * block_size + num_tokens % block_size, None
+    return exercises.append_one(blocks, num_tokens, refs, free_blocks, block_size)
+
+
 def asks_the_first_block(blocks, num_tokens, refs, free_blocks, block_size):
     """Takes the whole table for shared if its first block is."""
     return copies(blocks, num_tokens, refs, free_blocks, block_size, when=lambda _: refs[blocks[0]] > 1)
@@ -279,6 +286,7 @@ WRONG = {  # name: [(answer, words of the verdict)]
             "a block with one owner is written in place, without a copy",
         ),
         (copies_and_grows, "a full block is not written again"),
+        (grows_only_what_is_shared, "nothing is changed though the last block is full"),
         (shared_by_two_only, "the shared block is written in place"),
         (asks_the_first_block, "a block with one owner is written in place"),
         (leaves_the_full_block, "a full block keeps its owners"),

@@ -44,8 +44,10 @@ def _cow_part(title, cases):
                 raise Wrong(sentence)
         for case, (result, *state), (my_result, *my_state) in zip(cases, right, seen, strict=True):
             blocks, num_tokens, *_, size = case
-            if result[1] and my_state[0] == blocks:
+            if result[1] and my_state[0] == blocks and _is_pair(my_result) and my_result[1] is None:
                 raise Wrong(COW_MISTAKES[0][1])
+            if blocks and not num_tokens % size and my_state == [case[0], *case[2:4]]:
+                raise Wrong("nothing is changed though the last block is full: take a new one, shared or not, in place")
             if any(my_state[1][block] for block in my_state[2] if block < len(my_state[1])):
                 raise Wrong("a block in the list of free blocks still has owners; another table would get it too")
             if blocks and result[1] is None and _is_pair(my_result) and _is_pair(my_result[1]):
@@ -136,6 +138,15 @@ def _refs(**counts):
     return refs
 
 
+def _grid(owners, full):
+    """Tables of one to three blocks of 3, filled to every remainder, whose last block has each count in `owners`."""
+    for num_tokens in range(1, 10):
+        blocks = [3, 6, 2][: -(-num_tokens // 3)]
+        for count in owners if (num_tokens % 3 == 0) in full else ():
+            refs = _refs(**{f"b{block}": 4 for block in blocks[:-1]}, **{f"b{blocks[-1]}": count})
+            yield blocks, num_tokens, refs, [8, 5], 3
+
+
 # sharing
 
 
@@ -207,16 +218,30 @@ EXERCISES = [
         "copy on write",
         (
             _cow_part(
-                "a block of its own", [([3], 2, _refs(b3=1), [8, 5], 4), ([3, 6], 7, _refs(b3=2, b6=1), [8, 5], 4)]
+                "a block of its own",
+                [
+                    ([3], 2, _refs(b3=1), [8, 5], 4),
+                    ([3, 6], 7, _refs(b3=2, b6=1), [8, 5], 4),
+                    *_grid(owners=(1,), full=(False, True)),
+                ],
             ),
             _cow_part(
                 "a shared, partly filled block",
-                [([3], 2, _refs(b3=2), [8, 5], 4), ([3, 6], 5, _refs(b3=4, b6=3), [8, 5], 4)],
+                [
+                    ([3], 2, _refs(b3=2), [8, 5], 4),
+                    ([3, 6], 5, _refs(b3=4, b6=3), [8, 5], 4),
+                    *_grid(owners=(2, 3, 4), full=(False,)),
+                ],
             ),
             _cow_part(
-                "a shared, full block", [([3], 4, _refs(b3=2), [8, 5], 4), ([3, 6], 8, _refs(b3=2, b6=2), [8, 5], 4)]
+                "a shared, full block",
+                [
+                    ([3], 4, _refs(b3=2), [8, 5], 4),
+                    ([3, 6], 8, _refs(b3=2, b6=2), [8, 5], 4),
+                    *_grid(owners=(2, 3, 4), full=(True,)),
+                ],
             ),
-            _cow_part("the first token", [([], 0, _refs(), [8, 5], 4)]),
+            _cow_part("the first token", [([], 0, _refs(), [8, 5], size) for size in (4, 1, 3)]),
         ),
     ),
     LEAK,
