@@ -11,7 +11,7 @@ from pagedkv.course.draw import style
 from pagedkv.course.judge.calling import NotAttempted
 from pagedkv.course.judge.check import check
 from pagedkv.course.judge.compare import Wrong
-from pagedkv.course.lesson_5_2 import exercises, merging, pictures, wrong_entry
+from pagedkv.course.lesson_5_2 import exercises, merging, pictures, suspects, wrong_entry
 from pagedkv.course.lesson_5_2.wrong_softmax import VERSIONS, in_one_piece
 from pagedkv.course.lessons import find
 
@@ -203,6 +203,97 @@ def exact_by_one_hand_made_case(merge):
     return bool(np.allclose(totals, [(7.0, 6.0)] * 2))
 
 
+def short_block_first(tokens, block_size):
+    first = len(tokens) % block_size
+    rest = [tokens[i : i + block_size] for i in range(first, len(tokens), block_size)]
+    return [tokens[:first], *rest] if first else rest
+
+
+def dealt_out(tokens, block_size):
+    num_blocks = math.ceil(len(tokens) / block_size)
+    return [tokens[i::num_blocks] for i in range(num_blocks)]
+
+
+def slots_and_the_rest(table, num_tokens, block_size):
+    """All blocks but the last whole, and num_tokens % block_size slots of the last."""
+    whole = [block * block_size + i for block in table[:-1] for i in range(block_size)]
+    return whole + [table[-1] * block_size + i for i in range(num_tokens % block_size)] if table else []
+
+
+def owner_that_forgets_full_blocks(slot, tables, block_size):
+    for name, (table, num_tokens) in tables.items():
+        if slot // block_size in table:
+            logical, offset = table.index(slot // block_size), slot % block_size
+            held = block_size if logical < len(table) - 1 else num_tokens % block_size
+            return (name, logical * block_size + offset) if offset < held else None
+
+
+def owner_by_offset(slot, tables, block_size):
+    found = owner_by_listing(slot, tables, block_size)
+    return found and (found[0], slot % block_size)
+
+
+def damage_of_one(attend, tables, name, logical_block, wrong_block):
+    """Whoever reads through another table cannot be harmed."""
+    moved = damage_with_numpy(attend, tables, name, logical_block, wrong_block)
+    return {request: moved[name] if request == name else 0.0 for request in tables}
+
+
+def damage_in_a_shallow_copy(attend, tables, name, logical_block, wrong_block):
+    before, broken = attend(tables), dict(tables)
+    broken[name][logical_block] = wrong_block
+    after = attend(broken)
+    return {key: (before[key] - after[key]).abs().max().item() for key in tables}
+
+
+def entries_against_counts(tables, ref_counts, accused):
+    named = [block for table in tables.values() for block in table]
+    unknown = {block for block in named if block not in range(len(ref_counts))}
+    return sorted(unknown | {b for b, count in enumerate(ref_counts) if accused(named.count(b), count)})
+
+
+def merge_to_the_lse(a, b):
+    m, total, o = merging.merge(a, b)
+    return (m + math.log(total), 1.0, o / total) if total else (m, total, o)
+
+
+def halves(scores, cut):
+    values = np.arange(2.0 * len(scores)).reshape(-1, 2) % 7
+    parts = [merging.state(scores[half], values[half]) for half in (slice(cut), slice(cut, None))]
+    return parts, merging.state(scores, values)
+
+
+def exact_at_equal_maxima(merge):
+    """Every factor is 1."""
+    parts, whole = halves(np.array([3.0, 1.0, 0.5, 3.0, -2.0]), 3)
+    _, total, o = merge(*parts)
+    return bool(np.allclose(o / total, whole[2] / whole[1]))
+
+
+def exact_in_one_order(merge):
+    """The larger maximum always comes second, so the second factor is 1."""
+    parts, whole = halves(np.array([1.0, 0.0, 2.0, 4.0, 3.0]), 2)
+    _, total, o = merge(*parts)
+    return bool(np.allclose(o / total, whole[2] / whole[1]))
+
+
+def exact_in_its_outputs_bit_by_bit(merge):
+    return all(
+        bool((merge(*parts)[2] / merge(*parts)[1] == whole[2] / whole[1]).all())
+        for parts, whole in (halves(np.random.default_rng(seed).normal(0, 5, 9), 4) for seed in range(20))
+    )
+
+
+def exact_in_its_sums_only(merge):
+    """Looks at m and l and never at o."""
+    for seed in range(20):
+        parts, whole = halves(np.random.default_rng(seed).normal(0, 5, 9), 4)
+        m, total, _ = merge(*parts)
+        if not math.isclose(m + math.log(total), whole[0] + math.log(whole[1])):
+            return False
+    return True
+
+
 BLOCKS = (
     [([5.0], [1.0]), ([0.0], [2.0])],
     [([0.0], [1.0]), ([3.0, 3.0], [2.0, 2.0])],
@@ -221,7 +312,7 @@ RIGHT = {
     "5.2-stations": [STATIONS, tuple(STATIONS), [station.upper() for station in STATIONS]],
     "5.2-damage": [wrong_entry.damage, damage_with_numpy, damage_as_tensors],
     "5.2-consequences": [CONSEQUENCES, {case: list(pair) for case, pair in CONSEQUENCES.items()}],
-    "5.2-suspects": [wrong_entry.suspects, suspects_by_subtracting, suspects_with_numpy],
+    "5.2-suspects": [suspects.suspects, suspects_by_subtracting, suspects_with_numpy],
     "5.2-derivation": [DERIVED, DERIVED_WITH_NUMPY, DERIVED_BY_CASES],
     "5.2-merge": [merging.merge, merge_in_torch_style, merge_larger_first],
     "5.2-property": [exact, exact_by_one_hand_made_case, lambda merge: np.bool_(exact(merge))],
@@ -416,6 +507,84 @@ STUBS = {
     "5.2-break": (...,) * 3,
 }
 
+# Wrong answers that somebody thought about, and words of what each is told.
+STRUCTURED = {
+    "5.2-data-flow": [
+        ((short_block_first, *FLOW[1:]), "the last block is the one that is not full"),
+        ((dealt_out, *FLOW[1:]), "a block holds tokens that follow one another"),
+        ((FLOW[0], lambda n, b, f: [f[0]] * -(-n // b), FLOW[2]), "a physical block of its own"),
+        ((FLOW[0], lambda n, b, f: list(range(f[0], f[0] - (-n // b))), FLOW[2]), "take each from free_blocks"),
+        ((*FLOW[:2], lambda t, n, b: [t[0] * b + p for p in range(n)]), "look each of them up in the table"),
+        ((*FLOW[:2], lambda t, n, b: exercises.slots(t, n // b * b, b)), "a last block that is not full are missing"),
+        ((*FLOW[:2], slots_and_the_rest), "n % block_size is 0 where the last block is full"),
+    ],
+    "5.2-roles": [
+        ({**ROLES, "d": "block table"}, "belongs elsewhere"),
+        ({**ROLES, "e": "block"}, "belongs elsewhere"),
+        ({**ROLES, "b": "block", "d": "slot"}, "belongs elsewhere"),
+    ],
+    "5.2-owner": [
+        (lambda s, t, b: owner_by_listing(s, {"A": t["A"]}, b), "every table has to be searched"),
+        (owner_that_forgets_full_blocks, "where the last block is full, and all of it counts"),
+        (owner_by_offset, "the blocks before it in the table hold tokens too"),
+    ],
+    "5.2-stations": [
+        ([*STATIONS[:2], STATIONS[3], STATIONS[2], STATIONS[4]], "so the table is read first"),
+        ([STATIONS[1], STATIONS[0], *STATIONS[2:]], "are computed from the position"),
+        ([*STATIONS[:3], STATIONS[4], STATIONS[3]], "the address is computed from the slot"),
+    ],
+    "5.2-damage": [
+        (damage_of_one, "compare the outputs of every request"),
+        (lambda *a: wrong_entry.damage(*a, size=lambda change: (change**2).sum().sqrt()), "not the length"),
+        (lambda *a: wrong_entry.damage(*a, size=lambda change: change.abs().sum()), "not the sum"),
+        (damage_in_a_shallow_copy, "changes its input `tables`"),
+    ],
+    "5.2-consequences": [
+        ({**CONSEQUENCES, "last entry 6": ("A", "A")}, "through whose table"),
+        ({**CONSEQUENCES, "first entry 4": ("A", "A")}, "through which entry does position 6 go"),
+        ({**CONSEQUENCES, "last entry 8": ("nobody", "error")}, "on a CPU every entry is looked at first"),
+    ],
+    "5.2-suspects": [
+        (
+            lambda t, r: suspects_by_subtracting({k: list(dict.fromkeys(v)) for k, v in t.items()}, r),
+            "count entries, not tables",
+        ),
+        (lambda t, r: entries_against_counts(t, r, lambda held, count: held > count), "lost its entry"),
+        (lambda t, r: entries_against_counts(t, r, lambda held, count: held < count), "more entries than its count"),
+        (
+            lambda t, r: [b for b in suspects_by_subtracting(t, r) if any(b in table for table in t.values())],
+            "lost its entry",
+        ),
+    ],
+    "5.2-derivation": [
+        ((lambda m, b: m if m > -INF else b, *DERIVED[1:]), "a later block may hold a larger score"),
+        ((lambda m, b: max(m, b, 0.0), *DERIVED[1:]), "0 is no score that was seen"),
+        (
+            (*DERIVED[:2], lambda old, m, new, b: old * math.exp(-abs(m - b)) + new, DERIVED[3]),
+            "depends on which maximum is the smaller",
+        ),
+        ((*DERIVED[:2], lambda old, m, new, b: old if m > b else new, DERIVED[3]), "counts too, by its factor"),
+        ((*DERIVED[:3], lambda total, o: o / total / total), "divide by l once"),
+    ],
+    "5.2-merge": [
+        (merge_to_the_lse, "m is expected to be the largest score seen, not the log-sum-exp"),
+        (lambda a, b: a if a[0] > b[0] else b, "the part with the smaller maximum is thrown away"),
+        (lambda a, b: (-INF, 0.0, 0 * a[2]) if -INF in (a[0], b[0]) else merging.merge(a, b), "takes nothing away"),
+    ],
+    "5.2-property": [
+        (exact_at_equal_maxima, "a wrong merge passes"),
+        (exact_in_one_order, "a wrong merge passes"),
+        (exact_in_its_outputs_bit_by_bit, "a right merge is called wrong; is there a tolerance?"),
+        (exact_in_its_sums_only, "a wrong merge passes"),
+    ],
+    "5.2-break": [
+        (([([5.0, 0.0], [1.0, 2.0])], *BLOCKS[1:]), "which block's sums are never multiplied"),
+        ((BLOCKS[0], [([0.0], [7.0]), ([9.0], [7.0])], BLOCKS[2]), "different values"),
+        ((*BLOCKS[:2], [([-9_990.0, -INF], [1.0, 2.0])]), "how low must the visible scores be"),
+        (([([0.0], [1.0]), ([5.0], [2.0])], *BLOCKS[1:]), "which block's sums are never multiplied"),
+    ],
+}
+
 # Every wrong answer is told something; what exactly, SPOKEN says of some.
 ANY_WORDS = {name: [(answer, "") for answer in answers] for name, answers in WRONG.items()}
 test_right, test_stubs, test_nonsense, _ = exercise_tests(exercises.EXERCISES, RIGHT, ANY_WORDS, STUBS)
@@ -480,7 +649,7 @@ SPOKEN = [
         lambda s, t, b: owner_by_listing(s, t, b) and ("B", 9),
         "your function(8, {'A': ([5, 2], 7), 'B': ([3], 4)}, 4) should return ('A', 4)",
     ),
-    ("5.2-stations", [*STATIONS[:3], *STATIONS[:2:-1]], "entry 3: the string is not the right one"),
+    ("5.2-stations", [*STATIONS[1:3], STATIONS[0], *STATIONS[3:]], "entry 0: the string is not the right one"),
     ("5.2-damage", lambda *a: wrong_entry.damage(*a, size=lambda change: change.max()), "take abs before max"),
     ("5.2-damage", lambda *a: wrong_entry.damage(*a, size=lambda change: -change.min()), "take abs before max"),
     (
@@ -499,10 +668,18 @@ SPOKEN = [
 ]
 
 
+SPOKEN += [(name, *pair) for name, pairs in STRUCTURED.items() for pair in pairs]
+
+
 @pytest.mark.parametrize(("name", "answer", "words"), SPOKEN)
 def test_what_is_said(name, answer, words, capsys):
-    check(name, answer)
+    result = check(name, answer)
     assert words in capsys.readouterr().out
+    assert result.points < result.max_points
+
+
+def test_every_exercise_has_three_wrong_answers_that_somebody_thought_about():
+    assert set(STRUCTURED) == set(WRONG) and all(len(pairs) >= 3 for pairs in STRUCTURED.values())
 
 
 @pytest.mark.parametrize("version", VERSIONS)

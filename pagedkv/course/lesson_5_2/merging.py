@@ -15,9 +15,9 @@ INF = math.inf
 
 
 def _draw_pairs(rng):
-    """(m, m_block) with the larger one on either side, -inf and equal ones too."""
+    """(m, m_block) with the larger one on either side, -inf, equal and negative ones too."""
     pairs = [(rng.uniform(-9, 0), rng.uniform(1, 9)) for _ in range(3)]
-    return [(-INF, 1.5), (2.0, 2.0), *pairs, *(pair[::-1] for pair in pairs)]
+    return [(-INF, 1.5), (2.0, 2.0), *pairs, *(pair[::-1] for pair in pairs), (-7.0, -2.0), (-2.0, -7.0)]
 
 
 def _draw_factors(rng):
@@ -40,6 +40,8 @@ DERIVATION = Exercise("5.2-derivation", "the merge, derived", (
     calls("the new base", max, _draw_pairs, of=0, mistakes=(
         (lambda m, b: m + b, "the base is the largest score so far, and two blocks do not add their scores"),
         (lambda m, b: b, "an earlier block may hold the larger score"),
+        (lambda m, b: m if m > -INF else b, "a later block may hold a larger score than the first"),
+        (lambda m, b: max(m, b, 0.0), "0 is no score that was seen: where all are below it, the base is too"),
     )),
     calls("the factor", lambda m, m_new: math.exp(m - m_new), _draw_factors, of=1, mistakes=(
         (lambda m, new: math.exp(new - m) if m > -INF else INF,
@@ -50,10 +52,16 @@ DERIVATION = Exercise("5.2-derivation", "the merge, derived", (
         (lambda old, m, new, b: old + new, "the two sums have different bases"),
         (lambda old, m, new, b: old * math.exp(m - max(m, b)) + new,
          "the block's own sum has to come to the new base as well"),
+        (lambda old, m, new, b: old * math.exp(-abs(m - b)) + new,
+         "which of the two sums shrinks depends on which maximum is the smaller one"),
+        (lambda old, m, new, b: old + new * math.exp(-abs(m - b)),
+         "which of the two sums shrinks depends on which maximum is the smaller one"),
+        (lambda old, m, new, b: old if m > b else new, "the sum with the smaller maximum counts too, by its factor"),
         (lambda old, m, new, b: old + new * math.exp(b - max(m, b)), "the old sum has to come to the new base as well"),
     )),
     calls("the output", lambda total, o: o / total, _draw_outputs, of=3, mistakes=(
         (lambda total, o: o, "o is not normalised yet"),
+        (lambda total, o: o / total**2, "divide by l once"),
         (lambda total, o: total / o, "weighted values over weights, not the other way round"),
     )),
 ))  # fmt: skip
@@ -91,6 +99,16 @@ def merge_outputs(a, b):
     return max(a[0], b[0]), a[1] + b[1], (a[2] / a[1] + b[2] / b[1]) / 2
 
 
+def merge_at_the_lse(a, b):
+    """Right outputs, from another base."""
+    m, l, o = merge(a, b)  # noqa: E741
+    return (m + math.log(l), 1.0, o / l) if l else (m, l, o)
+
+
+def merge_the_larger(a, b):
+    return a if a[0] >= b[0] else b
+
+
 def merge_and_normalise(a, b):
     m, l, o = merge(a, b)  # noqa: E741
     return m, l, o / (l or 1.0)
@@ -103,6 +121,8 @@ MERGE_MISTAKES = (
      "nothing comes to the new base: multiply each part's l and o by e^(its m - m_new)"),
     (merge_with(o_factors=(False, False)), "l comes to the new base, o does not; they share one base"),
     (merge_with(l_factors=(False, False)), "o comes to the new base, l does not; they share one base"),
+    (merge_at_the_lse, "o / l is right; m is expected to be the largest score seen, not the log-sum-exp"),
+    (merge_the_larger, "the part with the smaller maximum is thrown away; it counts by e^(its m - m_new)"),
     (merge_with((True, False), (True, False)), "only the first part comes to the new base"),
     (merge_with((False, True), (False, True)), "only the second part comes to the new base"),
 )  # fmt: skip
@@ -134,6 +154,8 @@ MERGE = Exercise("5.2-merge", "the merge, in code", (
           lambda rng: [(NOTHING, _drawn_state(rng)), (_drawn_state(rng), NOTHING), (NOTHING, NOTHING)], mistakes=(
         NORMALISED,
         (lambda a, b: merge(a, b) if a[0] > -INF else a, "the first block has to arrive in an empty state"),
+        (lambda a, b: NOTHING if -INF in (a[0], b[0]) else merge(a, b),
+         "a state that has seen nothing takes nothing away: the other one stays as it is"),
     )),
     calls("scores of ±60000", merge, lambda rng: [
         *_draw_states(rng, 59990, 60000), *_draw_states(rng, -60000, -59990), *_draw_extremes(rng)],

@@ -1,7 +1,6 @@
 """Exercises of the second question of lesson 5.2: block, slot and block table, and what one wrong entry does."""
 
 import math
-from collections import Counter
 
 from pagedkv.course.judge.calling import NotAttempted
 from pagedkv.course.judge.compare import Wrong
@@ -67,6 +66,13 @@ def _owner_without(beyond=0, table=True):
     return wrong
 
 
+def _owner_in_part(slot, tables, block_size):
+    """The last block is taken to hold num_tokens % block_size tokens."""
+    found = owner(slot, tables, block_size)
+    table, num_tokens = tables[found[0]] if found else ([], 1)
+    return None if table[-1:] == [slot // block_size] and num_tokens % block_size == 0 else found
+
+
 def _slot_for_position(slot, tables, block_size):
     found = owner(slot, tables, block_size)
     return found and (found[0], slot)
@@ -91,6 +97,10 @@ ROLES_BY_CODE = Exercise("5.2-owner", "from a slot back to its token", (
         (_slot_for_position, "this is the slot; the position is logical block · block size + offset"),
         (_owner_without(beyond=math.inf, table=False),
          "this is the slot; the position is logical block · block size + offset"),
+        (lambda s, t, b: owner(s, dict([*t.items()][:1]), b), "every table has to be searched, not the first alone"),
+        (_owner_in_part, "num_tokens % block_size is 0 where the last block is full, and all of it counts"),
+        (lambda s, t, b: owner(s, t, b) and (owner(s, t, b)[0], s % b),
+         "this is the offset in the block; the blocks before it in the table hold tokens too"),
         (lambda s, t, b: (owner(s, t, b) or (None,))[0], "the position is asked for too"),
     )),
 ))  # fmt: skip
@@ -98,6 +108,12 @@ ORDER = Exercise("5.2-stations", "from token to address", (
     equals("the order", STATIONS, mistakes=(
         (["position", "block table", "logical block and offset", "physical block and slot", "address"],
          "which entry of the table to read has to be known before it is read"),
+        (["position", "logical block and offset", "physical block and slot", "block table", "address"],
+         "the physical block is what the table says, so the table is read first"),
+        (["logical block and offset", "position", "block table", "physical block and slot", "address"],
+         "logical block and offset are computed from the position"),
+        (["position", "logical block and offset", "block table", "address", "physical block and slot"],
+         "the address is computed from the slot"),
         (STATIONS[::-1], "this is the way back; begin with the token"),
     )),
 ))  # fmt: skip
@@ -131,6 +147,12 @@ def _draw_damage(rng):
         for logical_block, wrong_block in ((0, blocks[4]), (2, blocks[0]), (1, blocks[7])):
             yield attend, {"A": blocks[:3], "B": blocks[3:5], "C": blocks[5:6]}, "A", logical_block, wrong_block
 
+        def together(tables, attend=attend):
+            outputs = attend(tables)
+            return {name: output + sum(outputs.values()) / 2 for name, output in outputs.items()}
+
+        yield together, {"A": blocks[:3], "B": blocks[3:5]}, "B", 1, blocks[8]
+
 
 NO_SIGN = "an output may move up or down: take abs before max"
 
@@ -140,6 +162,11 @@ DAMAGE = Exercise("5.2-damage", "how far outputs move", (
          "the largest change is asked for, not the mean"),
         (lambda *a: damage(*a, size=lambda change: change.max()), NO_SIGN),
         (lambda *a: damage(*a, size=lambda change: -change.min()), NO_SIGN),
+        (lambda *a: damage(*a, size=lambda change: change.norm()),
+         "the largest change of one number is asked for, not the length of all changes"),
+        (lambda *a: damage(*a, size=lambda change: change.abs().sum()), "the largest change is asked for, not the sum"),
+        (lambda a, t, n, i, w: {key: moved if key == n else 0.0 for key, moved in damage(a, t, n, i, w).items()},
+         "compare the outputs of every request: outputs_of may let one table reach another's output"),
         (lambda a, t, n, i, w: {n: damage(a, t, n, i, w)[n]},
          "every request is asked for, those that do not change too"),
     )),
@@ -177,60 +204,3 @@ HARM = Exercise("5.2-consequences", "what a wrong entry does", HARMS, {
     "last entry 4": "last entry 6", "last entry 6": "last entry 4",
     "first entry 4": "last entry 8", "last entry 8": "first entry 4",
 })  # fmt: skip
-
-
-def suspects(tables, ref_counts):
-    held = Counter(block for table in tables.values() for block in table)
-    known = range(len(ref_counts))
-    return sorted(
-        {block for block in held if block not in known} | {block for block in known if held[block] != ref_counts[block]}
-    )
-
-
-def _suspects_without_counts(tables, ref_counts):
-    held = Counter(block for table in tables.values() for block in table)
-    return sorted(block for block in held if held[block] > 1 or block not in range(len(ref_counts)))
-
-
-def _suspects_without(*, below_0, past_the_end):
-    def wrong(tables, ref_counts):
-        found = suspects(tables, ref_counts)
-        return [block for block in found if not (below_0 and block < 0 or past_the_end and block >= len(ref_counts))]
-
-    return wrong
-
-
-def _suspects_in_tables(tables, ref_counts):
-    held = {block for table in tables.values() for block in table}
-    return [block for block in suspects(tables, ref_counts) if block in held]
-
-
-IN_ORDER = {"A": [0, 1], "B": [0, 2]}, [2, 1, 1, 0]
-WRONG_ENTRIES = [({"A": [0, block], "B": [0, 2]}, IN_ORDER[1]) for block in (3, 2, 4, -1)]
-
-
-def _draw_suspects(rng):
-    for _ in range(3):
-        blocks = rng.sample(range(12), 12)
-        tables = {"A": blocks[:4], "B": blocks[:2] + blocks[4:6], "C": blocks[6:7]}
-        counts = Counter(block for table in tables.values() for block in table)
-        ref_counts = [counts[block] for block in range(12)]
-        yield tables, ref_counts
-        for wrong in (blocks[6], blocks[2], blocks[9], 12, 40, -1):
-            yield {**tables, "A": [*blocks[:3], wrong]}, ref_counts
-
-
-NO_BLOCK = "an entry that names no block (below 0, or not below len(ref_counts)) is a suspect too"
-
-FIND = Exercise("5.2-suspects", "what an engine can check", (
-    calls("tables in order, shared blocks included", suspects,
-          lambda rng: [IN_ORDER, *(c for i, c in enumerate(_draw_suspects(rng)) if i % 7 == 0)]),
-    calls("a wrong entry", suspects, lambda rng: [*WRONG_ENTRIES, *_draw_suspects(rng)], points=2, mistakes=(
-        (_suspects_without_counts,
-         "a shared block stands in several tables by right; its reference count says in how many"),
-        (_suspects_without(below_0=True, past_the_end=True), NO_BLOCK),
-        (_suspects_without(below_0=True, past_the_end=False), NO_BLOCK),
-        (_suspects_without(below_0=False, past_the_end=True), NO_BLOCK),
-        (_suspects_in_tables, "the block that lost its entry is a suspect as well: nobody will ever free it"),
-    )),
-), {"tables in order, shared blocks included": "a wrong entry"})  # fmt: skip
