@@ -304,8 +304,8 @@ WRONG = {  # name: [(answer, words of the verdict)]
     "3.2-slots": [
         *exercises.SLOT_MISTAKES,
         (lambda blocks, n, b: (slot for slot in exercises.token_slots(blocks, n, b)), "not a generator"),
-        (slots_of_a_run, "entry"),
-        (slots_of_whole_blocks_only, "too short"),
+        (slots_of_a_run, "the blocks need not follow one another"),
+        (slots_of_whole_blocks_only, "partly filled block are missing"),
         (slots_with_a_fixed_size, "other tables and block sizes"),
     ],
     "3.2-write": [

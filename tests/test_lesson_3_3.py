@@ -226,6 +226,11 @@ class FreesAllOrNone(LeakyPool):
             self.free_blocks += blocks
 
 
+class TakesBlock0ForNone(LeakyPool):
+    def free(self, blocks):
+        Mended.free(self, [block for block in blocks if block])
+
+
 class FreesAtOne(LeakyPool):
     def free(self, blocks):
         for block in blocks:
@@ -299,6 +304,7 @@ WRONG = {  # name: [(answer, words of the verdict)]
         ((0, Mended), "compare the free list"),
         ((3, LeakyPool), "blocks are missing from the free list"),
         ((3, FreesAllOrNone), "blocks are missing from the free list"),
+        ((3, TakesBlock0ForNone), "blocks are missing from the free list"),
         ((3, FreesAtOne), "in the free list twice|given away while"),
         ((3, ForgetsTheOwners), "given away while"),
         ((3, FreesTheOwnPart), "each block must count one owner"),

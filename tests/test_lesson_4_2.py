@@ -341,7 +341,7 @@ WRONG_MERGES = {
     "the log-sum-exp for m": (at_the_lse, "m is expected to be the largest score seen, not the log-sum-exp"),
     "0 for m": (at_zero, "m is expected to be the largest score seen"),
     "a guard over all heads": (guards_the_whole_state, "a state that has seen nothing"),
-    "one base for all heads": (one_base_for_all_heads, "entry 1"),
+    "one base for all heads": (one_base_for_all_heads, "each head has a base of its own"),
     "the larger one": (larger_only, "the state with the smaller maximum is thrown away"),
     "O averaged": (averaged, "brought to one base and added, not averaged"),
     "two of three": (lambda a, b: by_state(a, b)[:2], "too short"),

@@ -526,6 +526,10 @@ STRUCTURED = {
     "5.2-owner": [
         (lambda s, t, b: owner_by_listing(s, {"A": t["A"]}, b), "every table has to be searched"),
         (owner_that_forgets_full_blocks, "where the last block is full, and all of it counts"),
+        (
+            lambda s, t, b: owner_by_listing(s, t, b) if s // b else None,
+            "([2, 0], 7), 'B': ([1], 4)}, 4) should return",
+        ),
         (owner_by_offset, "the blocks before it in the table hold tokens too"),
     ],
     "5.2-stations": [

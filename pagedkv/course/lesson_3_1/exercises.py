@@ -29,6 +29,7 @@ def _other_lengths(random):
 def _hidden_tables(random):
     yield [5, 9, 2], 4, 6
     yield from (([5, 9, 2], 3, position) for position in range(9))
+    yield from (([1, 0, 2], 3, position) for position in range(9))
     for size in (1, 2, 8, 16, 32):
         blocks = random.sample(range(40, 400), 6)
         for _ in range(4):

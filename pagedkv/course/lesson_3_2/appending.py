@@ -145,6 +145,7 @@ APPEND_MISTAKES = [
 # The cases
 
 FREE = [9, 4, 13, 2, 11]
+WITH_0 = [9, 4, 13, 2, 0]  # block 0 is a block, and the first to be taken
 
 
 def _grid(wanted) -> Iterator[tuple]:
@@ -153,14 +154,14 @@ def _grid(wanted) -> Iterator[tuple]:
         for num_tokens in range(size + 2):
             for n in range(2 * size + 2):
                 if wanted(_due(num_tokens, n, size), n):
-                    yield [5, 8, 1][: -(-num_tokens // size)], num_tokens, n, FREE, size
+                    yield [5, 8, 1][: -(-num_tokens // size)], num_tokens, n, WITH_0, size
 
 
 def _scarce() -> Iterator[tuple]:
     """The same with one free block too few, with none, and with just enough."""
     for *case, _, size in _grid(lambda due, n: due > 0):
         due = _due(*case[1:], size)
-        yield from ((*case, FREE[:free], size) for free in {0, due - 1, due})
+        yield from ((*case, WITH_0[:free], size) for free in {0, due - 1, due})
 
 
 APPEND = Exercise("3.2-append", "append, with its boundary", (

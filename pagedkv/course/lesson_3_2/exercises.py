@@ -18,7 +18,7 @@ def _tables(random):
             yield random.sample(range(7, 99), -(-num_tokens // size)), num_tokens, size
     for size in (3, 5):
         yield from (
-            ([9, 4, 13, 2][: -(-num_tokens // size)], num_tokens, size) for num_tokens in range(1, 3 * size + 2)
+            ([9, 0, 13, 2][: -(-num_tokens // size)], num_tokens, size) for num_tokens in range(1, 3 * size + 2)
         )
 
 
@@ -36,6 +36,14 @@ SLOT_MISTAKES = [
     (
         lambda blocks, n, b: sorted(token_slots(blocks, n, b)),
         "the slots must be in the order of the tokens, not of the memory",
+    ),
+    (
+        lambda blocks, n, b: [blocks[0] * b + p for p in range(n)],
+        "the blocks need not follow one another: look each of them up in the table",
+    ),
+    (
+        lambda blocks, n, b: token_slots(blocks, n // b * b, b),
+        "the tokens of the last, partly filled block are missing",
     ),
     (lambda blocks, n, b: [blocks[p // b] for p in range(n)], "each token needs a slot of its own, not its block's id"),
 ]

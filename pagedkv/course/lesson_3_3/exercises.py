@@ -144,7 +144,7 @@ def _grid(owners, full):
         blocks = [3, 6, 2][: -(-num_tokens // 3)]
         for count in owners if (num_tokens % 3 == 0) in full else ():
             refs = _refs(**{f"b{block}": 4 for block in blocks[:-1]}, **{f"b{blocks[-1]}": count})
-            yield blocks, num_tokens, refs, [8, 5], 3
+            yield blocks, num_tokens, refs, [8, 0], 3
 
 
 # sharing

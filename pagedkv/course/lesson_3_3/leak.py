@@ -31,7 +31,7 @@ def _whole(pool):
 
 
 def _alone(pool):
-    blocks = pool.allocate(5)
+    blocks = pool.allocate(12)
     pool.free(blocks[:2])
     pool.free(blocks[2:])
     return _whole(pool)

@@ -42,6 +42,12 @@ def _by_lengths(a, b):
     return m, l, (a[2] + b[2]) / 2
 
 
+def _one_base(a, b):
+    m, l, o = merge(a, b)
+    factor = (m - m.max()).exp()
+    return m, l * factor, o * factor[..., None]
+
+
 def _larger_only(a, b):
     import torch
 
@@ -71,6 +77,7 @@ MERGE_MISTAKES = (
         _by_lengths,
         "the states count alike here, whatever their maxima; l and O are brought to one base and added, not averaged",
     ),
+    (_one_base, "each head has a base of its own; here l and O of all heads are at the largest of all"),
     (_larger_only, "the state with the smaller maximum is thrown away; it counts by e^(its m - the new m)"),
     (_normalised, "O stays unnormalised in a merge; divide by l once, at the very end"),
 )

@@ -157,6 +157,10 @@ EXERCISES = [
                         "that is the longest sequence alone; the card reads K and V of all of them",
                     ),
                     (
+                        lambda lengths, *rest: predict_us([sum(lengths) / len(lengths)], *rest),
+                        "that is one sequence of the mean length; the card reads K and V of all of them",
+                    ),
+                    (
                         lambda lengths, *rest: predict_us([len(lengths)], *rest),
                         "one token of each sequence is read here; a query attends to all stored tokens",
                     ),
@@ -169,9 +173,20 @@ EXERCISES = [
                 "twice the query heads",
                 1.0,
                 of=1,
-                mistakes=[(2.0, "query heads of a group share K and V; are more bytes read?")],
+                mistakes=[
+                    (0.5, "nothing becomes faster by more queries; are fewer bytes read?"),
+                    (2.0, "query heads of a group share K and V; are more bytes read?"),
+                ],
             ),
-            equals("four times the KV heads", 4.0, of=2, mistakes=[(1.0, "each KV head has K and V of its own")]),
+            equals(
+                "four times the KV heads",
+                4.0,
+                of=2,
+                mistakes=[
+                    (16.0, "K and V grow each in proportion to the KV heads, not with their square"),
+                    (1.0, "each KV head has K and V of its own"),
+                ],
+            ),
         ),
         only_with={
             "twice the query heads": "four times the KV heads",

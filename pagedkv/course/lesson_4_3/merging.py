@@ -77,6 +77,14 @@ def _weighted_by_lse(outputs, lses):
     return (lses[..., None] * outputs).sum(0) / lses.sum(0)[..., None], merge(outputs, lses)[1]
 
 
+def _over_heads(outputs, lses):
+    return (lses.softmax(1)[..., None] * outputs).sum(0), merge(outputs, lses)[1]
+
+
+def _powers_of_two(outputs, lses):
+    return merge(outputs, lses * math.log(2))[0], merge(outputs, lses)[1]
+
+
 def _summed_lse(outputs, lses):
     return merge(outputs, lses)[0], lses.sum(0)
 
@@ -124,6 +132,8 @@ MERGE = Exercise(
                 ),
                 (_one_maximum, "the output is right; the largest lse that was subtracted is missing in the merged one"),
                 (_summed_lse, "the output is right; log-sum-exps are logarithms, and what is added are the sums"),
+                (_over_heads, "the weights are normalised over the heads; within each head they are over the splits"),
+                (_powers_of_two, "the lses are natural logarithms: weights are e^lse, not 2^lse"),
                 (_weighted_by_lse, "a part's weight is e^lse, not its lse"),
                 (_largest, "the output is right; the merged log-sum-exp is more than the largest of the parts"),
             ],

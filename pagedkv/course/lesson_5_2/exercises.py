@@ -29,7 +29,8 @@ def _draw_tokens(rng):
 
 
 def _draw_free(rng):
-    return [(len(tokens), size, rng.sample(range(300), 60)) for tokens, size in _draw_tokens(rng)]
+    drawn = [(len(tokens), size, rng.sample(range(300), 60)) for tokens, size in _draw_tokens(rng)]
+    return [*drawn, (9, 4, [5, 0, 3, 1]), (4, 4, [0, 2])]  # block 0 is a block
 
 
 def _draw_tables(rng):

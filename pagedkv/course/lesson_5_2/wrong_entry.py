@@ -80,6 +80,7 @@ def _slot_for_position(slot, tables, block_size):
 
 def _draw_owners(rng):
     yield from ((slot, {"A": ([5, 2], 7), "B": ([3], 4)}, 4) for slot in (8, 11, 15, 16, 22))
+    yield from ((slot, {"A": ([2, 0], 7), "B": ([1], 4)}, 4) for slot in range(16))
     for size in (2, 4, 8):
         blocks = rng.sample(range(2, 12), 7)
         tables = {"A": (blocks[:3], 3 * size - 1), "B": (blocks[3:5], 2 * size), "C": (blocks[5:6], 1)}
