@@ -3,6 +3,7 @@
 import itertools
 import math
 
+import numpy as np
 import pytest
 from exercise_rules import exercise_tests
 from picture_rules import assert_legible, assert_to_scale, boxes, widths
@@ -109,6 +110,34 @@ def in_float32(q, k_cache, v_cache, block_table, seq_len):
     return output
 
 
+def by_slots(q, k_cache, v_cache, block_table, seq_len):
+    slots = [int(block_table[p // 4]) * 4 + p % 4 for p in range(seq_len)]
+    return torch.softmax(k_cache.reshape(-1, 8)[slots] @ q / 8**0.5, 0) @ v_cache.reshape(-1, 8)[slots]
+
+
+def by_slots_in_numpy(q, k_cache, v_cache, block_table, seq_len):
+    k, v = (cache.numpy().reshape(-1, 8) for cache in (k_cache, v_cache))
+    slots = np.array([int(block_table[p // 4]) * 4 + p % 4 for p in range(seq_len)])
+    scores = k[slots] @ q.numpy() / 8**0.5
+    weights = np.exp(scores - scores.max())
+    return torch.from_numpy(weights / weights.sum() @ v[slots])
+
+
+def the_whole_table_clamped(q, k_cache, v_cache, block_table, seq_len):
+    entries = block_table.clamp(0, len(k_cache) - 1).long()
+    k, v = (cache[entries].flatten(0, 1) for cache in (k_cache, v_cache))
+    beyond = torch.arange(len(k)) >= seq_len
+    return torch.softmax((k @ q / 8**0.5).masked_fill(beyond, -math.inf), 0) @ v.masked_fill(beyond[:, None], 0.0)
+
+
+def searched(q, k_cache, v_cache, block_table, seq_len):
+    """Finds its blocks by a mask over the pool, which loses their order; attention without positions forgives that."""
+    used = torch.isin(torch.arange(len(k_cache)), block_table[: seq_len // 4])
+    tail, last = seq_len % 4, int(block_table[(seq_len - 1) // 4])
+    k, v = (torch.cat([c[used].flatten(0, 1), c[last, : tail or 0]]) for c in (k_cache, v_cache))
+    return torch.softmax(k @ q * 8**-0.5, 0) @ v
+
+
 def changed(q, k_cache, v_cache, block_table, seq_len):
     v_cache.nan_to_num_(0.0)
     return by_block(q, k_cache, v_cache, block_table, seq_len, mask_v=False)
@@ -154,12 +183,9 @@ def converted_first(q, k_cache, v_cache, block_table, seq_len):
     return gathered(q.float(), k_cache.float(), v_cache.float(), block_table, seq_len)
 
 
-def searched(q, k_cache, v_cache, block_table, seq_len):
-    """Finds its blocks by a mask over the pool, which loses their order; attention without positions forgives that."""
-    used = torch.isin(torch.arange(len(k_cache)), block_table[: seq_len // 4])
-    tail, last = seq_len % 4, int(block_table[(seq_len - 1) // 4])
-    k, v = (torch.cat([c[used].flatten(0, 1), c[last, : tail or 0]]) for c in (k_cache, v_cache))
-    return torch.softmax(k @ q * 8**-0.5, 0) @ v
+def over_a_numpy_pool(q, k_cache, v_cache, block_table, seq_len):
+    k, v = (torch.from_numpy(np.nan_to_num(cache.numpy())) for cache in (k_cache, v_cache))
+    return gathered(q, k, v, block_table, seq_len)
 
 
 def weighted(weigh):
@@ -185,10 +211,10 @@ def window_of_one_block(q, k, v, table, n):
 
 WRONG_DECODES = {
     "over the whole pool": (over_the_pool, "a block that block_table does not name is read"),
-    "over the whole pool, too": (over_the_pool, "the whole pool is copied, converted or searched"),
-    "over a pool without NaN": (over_a_clean_pool, "the whole pool is copied, converted or searched"),
-    "converted first": (converted_first, "the whole pool is copied, converted or searched"),
-    "searched": (searched, "the whole pool is copied, converted or searched"),
+    "over the whole pool, too": (over_the_pool, "all blocks of the pool are copied, converted or scored"),
+    "over a pool without NaN": (over_a_clean_pool, "all blocks of the pool are copied, converted or scored"),
+    "converted first": (converted_first, "all blocks of the pool are copied, converted or scored"),
+    "over a clean NumPy pool": (over_a_numpy_pool, "all blocks of the pool are copied, converted or scored"),
     "by number of tokens": (weighted(len), "the blocks count by their number of tokens"),
     "a maximum for each block": (weighted(lambda s: (s - s.max()).exp().sum()), "relative to its own maximum"),
     "the last block alone": (window_of_one_block, "only the last block is read"),
@@ -274,7 +300,7 @@ WRONG_PREFILLS = {
         masked_by(lambda query, key, first: (key >= first) & (key <= query)),
         "the stored context is left out",
     ),
-    "over a pool without NaN": (prefill_over_the_pool, "the whole pool is copied, converted or searched"),
+    "over a pool without NaN": (prefill_over_the_pool, "all blocks of the pool are copied, converted or scored"),
     "no mask": (lambda *a: masked(*a, diagonal=lambda n, m: n), "there is no causal mask"),
     "from the top left": (
         lambda *a: masked(*a, diagonal=lambda n, m: 0),
@@ -298,7 +324,17 @@ def without_itself(q, k_cache, v_cache, block_table, seq_len):
 
 RIGHT = {
     "4.1-seen": [*SEEN.values()],
-    "4.1-decode": [reading.decode, by_block, gathered, online, in_float32],
+    "4.1-decode": [
+        reading.decode,
+        by_block,
+        gathered,
+        online,
+        in_float32,
+        by_slots,
+        by_slots_in_numpy,
+        the_whole_table_clamped,
+        searched,
+    ],
     "4.1-prefill": [reading.prefill, one_by_one, masked, rows_in_float32],
 }
 WRONG = {

@@ -1,8 +1,8 @@
 """The exercises of lesson 4.1 that read by block: a decode and a prefill, over a pool in which all else is poison."""
 
-from pagedkv.course.judge.calling import call
 from pagedkv.course.judge.compare import SINGLE, Wrong
 from pagedkv.course.judge.exercise import Exercise, Part, calls
+from pagedkv.course.lesson_4_1.whole_pool import takes_the_whole_pool
 
 BLOCK, DIM = 4, 8
 
@@ -39,6 +39,16 @@ def _sequence(random, seq_len, rubbish=0.0, num_queries=None, stale=(-1, -1), ot
     table = torch.tensor([*blocks[:used].tolist(), *stale], dtype=torch.int32)
     q = torch.randn(*(() if num_queries is None else (num_queries,)), DIM, generator=draw, dtype=torch.float64)
     return q, k, v, table, seq_len
+
+
+def _large_pool(*num_queries):
+    """The arguments of one call for 9 tokens in a pool of 4096 blocks."""
+    import torch
+
+    draw = torch.Generator().manual_seed(0)
+    k, v = torch.randn(2, 4096, BLOCK, DIM, generator=draw, dtype=torch.float64)
+    q = torch.randn(*num_queries, DIM, generator=draw, dtype=torch.float64)
+    return q, k, v, torch.tensor([300, 7, 4095], dtype=torch.int32), 9
 
 
 def _cases(*lengths, **options):
@@ -113,8 +123,8 @@ DECODE_MISTAKES = (
 )
 
 
-def _tensors(title, reference, cases, mistakes=(), pool_of=None):
-    """`calls`, with sentences for what comes of reading too far; `pool_of` queries also meet a pool beyond measure."""
+def _tensors(title, reference, cases, mistakes=(), large_pool=None):
+    """`calls`, with sentences for what comes of reading too far; `large_pool()` is a call in which most blocks are foreign."""
     judge = calls(title, reference, cases, mistakes=mistakes, rtol=SINGLE)
 
     def test(function):
@@ -131,30 +141,13 @@ def _tensors(title, reference, cases, mistakes=(), pool_of=None):
                     "blocks have k_cache.shape[1] slots here"
                 ) from None
             raise
-        if pool_of is not None:
-            _read_only_named_blocks(function, pool_of)
+        if large_pool is not None and takes_the_whole_pool(function, *large_pool()):
+            raise Wrong(
+                "the output is right, but all blocks of the pool are copied, converted or scored: take only those that "
+                "block_table names"
+            )
 
     return Part(title, test)
-
-
-def _read_only_named_blocks(function, query_shape) -> None:
-    """Raise Wrong unless the function gets along with a pool that no memory could hold a copy of."""
-    import torch
-
-    draw = torch.Generator().manual_seed(0)
-    table, q = torch.tensor([3, 7, 1], dtype=torch.int32), torch.randn(*query_shape, DIM, generator=draw)
-    row = torch.randn(1, 1, DIM, generator=draw, dtype=torch.float64)
-    for num_blocks in (12, 2**52):  # every slot is the same row: such a pool takes no memory
-        pool = row.expand(num_blocks, BLOCK, DIM)
-        try:
-            call(function, q.double(), pool, pool, table, 9, changes=(1, 2))
-        except Wrong:
-            if num_blocks == 12:
-                raise
-            raise Wrong(
-                "the output is right, but the whole pool is copied, converted or searched: take only the blocks that "
-                "block_table names"
-            ) from None
 
 
 def _about_elements(judge, function, said, sentences) -> str:
@@ -195,7 +188,7 @@ def _said(judge, function) -> str:
 POISON = {"rubbish": float("nan"), "others": float("nan")}
 
 DECODE = Exercise("4.1-decode", "the block loop", (
-    _tensors("whole blocks, found through the table", decode, _cases(4, 8, 12, 20), DECODE_MISTAKES, ()),
+    _tensors("whole blocks, found through the table", decode, _cases(4, 8, 12, 20), DECODE_MISTAKES, _large_pool),
     _tensors("a last block that is filled in part", decode, _cases(1, 3, 6, 9, 15, rubbish=3.0), DECODE_MISTAKES),
     _tensors("NaN in the slots that hold no token", decode, _cases(2, 5, 11, **POISON), DECODE_MISTAKES),
     _tensors("stale entries behind the table", decode, _cases(4, 7, 16, stale=(10**6, -(10**6))), DECODE_MISTAKES),
@@ -238,7 +231,8 @@ PREFILL_MISTAKES = (
 
 PREFILL = Exercise("4.1-prefill", "a prefill with its causal mask", (
     _tensors("a prompt from its first token", prefill, lambda r: [
-        _sequence(r, n, num_queries=n) for n in (1, 4, 7, 10)], PREFILL_MISTAKES, (3,)),
+        _sequence(r, n, num_queries=n) for n in (1, 4, 7, 10)], PREFILL_MISTAKES,
+        lambda: _large_pool(3)),
     _tensors("the last queries over a stored context", prefill, lambda r: [
         _sequence(r, n, num_queries=m) for n, m in ((9, 2), (12, 5), (17, 1), (6, 6))], PREFILL_MISTAKES),
     _tensors("NaN in the slots that hold no token", prefill, lambda r: [
