@@ -124,7 +124,7 @@ DECODE_MISTAKES = (
 
 
 def _tensors(title, reference, cases, mistakes=(), large_pool=None):
-    """`calls`, with sentences for what comes of reading too far; `large_pool()` gives a call with many foreign blocks."""
+    """`calls`, with sentences for what comes of reading too far; `large_pool()` gives a call with foreign blocks."""
     judge = calls(title, reference, cases, mistakes=mistakes, rtol=SINGLE)
 
     def test(function):
