@@ -13,6 +13,7 @@ import torch
 
 from pagedkv.arguments import whole_number
 from pagedkv.block_table import BlockTable
+from pagedkv.tensors import lasting
 
 PADDING = -1
 
@@ -22,7 +23,7 @@ def pack_block_tables(tables: Sequence[BlockTable], device=None) -> torch.Tensor
     rows = [_table(table).blocks for table in tables]
     width = max(map(len, rows), default=0)
     packed = [row + [PADDING] * (width - len(row)) for row in rows]
-    return torch.tensor(packed, dtype=torch.int32).reshape(len(rows), width).to(device)
+    return torch.tensor(packed, dtype=torch.int32, device=device or "cpu").reshape(len(rows), width)
 
 
 def _table(table) -> BlockTable:
@@ -38,6 +39,7 @@ class DeviceBlockTables:
     Each `update` sends what changed since the one before, in one copy. Entries of no table read -1.
     """
 
+    @lasting
     def __init__(self, max_seqs: int, max_blocks: int, device="cpu"):
         shape = whole_number("max_seqs", max_seqs, 1), whole_number("max_blocks", max_blocks, 1)
         self._tensor = torch.full(shape, PADDING, dtype=torch.int32, device=device)
@@ -93,8 +95,12 @@ class _Staging:
     def __init__(self, device: torch.device):
         self._device = device
         if device.type == "cuda":
-            self._buffer = torch.empty(0, dtype=torch.int32, pin_memory=True)
+            self._reserve(0)
             self._copied = torch.cuda.Event()
+
+    @lasting
+    def _reserve(self, size: int) -> None:
+        self._buffer = torch.empty(size, dtype=torch.int32, device="cpu", pin_memory=True)
 
     def send(self, numbers: list[int]) -> torch.Tensor:
         packed = torch.from_numpy(np.array(numbers, dtype=np.int32))
@@ -102,7 +108,7 @@ class _Staging:
             return packed.to(self._device)
         self._copied.synchronize()
         if len(packed) > len(self._buffer):
-            self._buffer = torch.empty(2 * len(packed), dtype=torch.int32, pin_memory=True)
+            self._reserve(2 * len(packed))
         sent = self._buffer[: len(packed)].copy_(packed).to(self._device, non_blocking=True)
         self._copied.record(torch.cuda.current_stream(self._device))
         return sent

@@ -11,6 +11,7 @@ import torch
 
 from pagedkv.arguments import listed, whole_number
 from pagedkv.sizing import BLOCK_SIZE, KVShape
+from pagedkv.tensors import CACHE_DTYPES, lasting
 
 
 class PagedKVCache:
@@ -23,6 +24,7 @@ class PagedKVCache:
     `validate=True`.
     """
 
+    @lasting
     def __init__(
         self,
         shape: KVShape,
@@ -33,8 +35,8 @@ class PagedKVCache:
     ):
         if not isinstance(shape, KVShape):
             raise TypeError(f"shape must be a KVShape, not {shape!r}")
-        if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
-            raise TypeError(f"dtype must be a floating-point torch.dtype, not {dtype!r}")
+        if dtype not in CACHE_DTYPES:
+            raise TypeError(f"dtype must be one of {', '.join(map(str, CACHE_DTYPES))}, not {dtype!r}")
         if dtype.itemsize != shape.dtype_bytes:
             raise ValueError(
                 f"dtype must have the {shape.dtype_bytes} bytes of shape.dtype_bytes, not {dtype} with {dtype.itemsize}"
@@ -56,6 +58,7 @@ class PagedKVCache:
     def device(self) -> torch.device:
         return self._slots.device
 
+    @torch.no_grad()
     def write(
         self, layer: int, k: torch.Tensor, v: torch.Tensor, slot_mapping: torch.Tensor, validate: bool = False
     ) -> None:
@@ -105,7 +108,7 @@ class PagedKVCache:
         """`slots` as an int64 tensor [num_tokens] on the cache's device."""
         if not isinstance(slots, torch.Tensor):
             slots = [whole_number(name, slot, minimum, self.num_slots - 1) for slot in listed(name, slots, "slots")]
-            return torch.tensor(slots, dtype=torch.int64).to(self.device)
+            return torch.tensor(slots, dtype=torch.int64, device=self.device)
         if slots.dtype != torch.int64:
             raise TypeError(f"{name} must be int64, not {slots.dtype}")
         if slots.dim() != 1:

@@ -81,9 +81,17 @@ except (ImportError, RuntimeError) as error:
 )
 
 
+AUTO_ON_A_GPU = """
+from types import SimpleNamespace
+from pagedkv.attention import dispatch, torch_backend
+on_gpu = SimpleNamespace(is_cuda=True, is_cpu=False, dtype=torch.float16, device="cuda:0")
+print(dispatch.pick_backend("auto", on_gpu, on_gpu) is torch_backend)
+"""
+
+
 INTERPRETER_ONLY = (
-    "backend 'triton' runs on CPU tensors only in Triton's interpreter: set TRITON_INTERPRET=1 before Triton is "
-    "imported"
+    "backend 'triton' runs on CPU tensors only in Triton's interpreter: set TRITON_INTERPRET=1 before the "
+    "kernels are imported"
 )
 
 
@@ -98,13 +106,35 @@ def test_compiled_kernels_refuse_cpu_tensors_in_one_line(before):
 
 
 @needs_triton
-@pytest.mark.parametrize("after", ["", "import os; os.environ['TRITON_INTERPRET'] = '1'"], ids=["never", "too late"])
-def test_a_triton_that_was_imported_to_compile_cannot_interpret(after, interpreter):
-    """Its own functions, such as tl.zeros, are decorated when it is imported."""
-    assert python(f"import triton.language\n{after}\n" + REFUSED) == INTERPRETER_ONLY
-    assert (
-        python("import triton.language\n" + CALL + "print(call('triton').mean().item())", TRITON_INTERPRET="1") == "1.0"
-    )
+@pytest.mark.parametrize(
+    "earlier",
+    [
+        "import triton",
+        "import triton.language, os; os.environ['TRITON_INTERPRET'] = '1'",
+        "import torch; torch.use_deterministic_algorithms(True)",
+        "import torch._inductor.runtime.triton_helpers",
+    ],
+)
+def test_a_triton_that_was_imported_to_compile_interprets_all_the_same(earlier, interpreter):
+    """Its own functions, such as tl.zeros, are decorated when it is imported. Seen with Triton 3.9, PyTorch 2.13."""
+    assert python(earlier + "\n" + CALL + "print(call('triton').mean().item())") == "1.0"
+
+
+VALUES = """
+import importlib, os
+from pagedkv.attention import triton
+for value in ("0", "false", "off", "", "1", "true", "True", "on", "YES", "y"):
+    os.environ["TRITON_INTERPRET"] = value
+    print(int(importlib.reload(triton).INTERPRETED), end="")
+"""
+
+
+@needs_triton
+def test_the_interpreter_is_on_where_triton_says_so(interpreter):
+    assert python(VALUES) == "0000111111"
+    code = CALL + "print(call('triton').mean().item())\n" + AUTO_ON_A_GPU
+    assert python(code, TRITON_INTERPRET="true") == "1.0\nTrue"
+    assert python(REFUSED + AUTO_ON_A_GPU, TRITON_INTERPRET="off") == INTERPRETER_ONLY + "\nFalse"
 
 
 def test_everything_but_the_kernels_works_without_triton():

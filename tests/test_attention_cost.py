@@ -50,7 +50,10 @@ def test_a_decode_copies_each_key_and_value_once_and_little_more(lengths):
 
 
 def test_the_operators_of_a_decode_do_not_grow_with_the_batch():
-    assert counted([40] * 64).operators == counted([40] * 2).operators <= 200
+    """Only with the MiB that are copied: what a CPU's cache does not hold is multiplied in pieces."""
+    few = counted([40] * 2).operators
+    assert few == counted([40] * 16).operators <= 190
+    assert counted([1024] * 16).operators <= few + 16 * 15  # 16 MiB
 
 
 MEMORY = """

@@ -220,8 +220,8 @@ def test_copy_blocks_wants_blocks_of_the_cache(pairs, error):
     ("arguments", "error", "message"),
     [
         (dict(dtype=torch.float32), ValueError, "dtype must have the 2 bytes"),
-        (dict(dtype=torch.int16), TypeError, "dtype must be a floating-point"),
-        (dict(dtype="float16"), TypeError, "dtype must be a floating-point"),
+        (dict(dtype=torch.int16), TypeError, "dtype must be one of torch.float16"),
+        (dict(dtype="float16"), TypeError, "dtype must be one of torch.float16"),
         (dict(num_blocks=0), ValueError, "num_blocks"),
         (dict(block_size=1.5), TypeError, "block_size"),
         (dict(shape=(2, 2, 8)), TypeError, "shape must be a KVShape"),

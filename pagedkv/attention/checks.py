@@ -10,17 +10,11 @@ import sys
 import torch
 
 from pagedkv.arguments import whole_number
+from pagedkv.tensors import FLOATS, FP8, is_fp8
 
-FP8 = torch.float8_e4m3fn
 LARGEST = sys.float_info.max
-FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 BLOCK_SIZES = frozenset(2**i for i in range(9))
 HEAD_DIMS = range(16, 257, 8)
-
-
-def is_fp8(tensor):
-    """Whether it is a cache of eight bits a number, the one such dtype that is taken."""
-    return tensor.dtype == FP8
 
 
 def shapes_attention(q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, out):
@@ -91,17 +85,16 @@ def values_attention(q, k_cache, block_tables, seq_lens, query_start_loc, option
         if first[0] != 0 or first[-1] != len(q) or (num_queries < 0).any():
             raise ValueError(f"query_start_loc must rise from 0 to q's {len(q)} tokens, not be {_few(first)}")
     capacity = block_tables.shape[1] * block_size
-    if (lengths < 0).any():
-        raise ValueError(f"seq_lens must be at least 0, not {int(lengths.min())}")
-    if (lengths > capacity).any():
+    shortest, longest = map(int, lengths.aminmax()) if len(lengths) else (0, 0)
+    if shortest < 0:
+        raise ValueError(f"seq_lens must be at least 0, not {shortest}")
+    if longest > capacity:
         raise ValueError(
             f"block_tables has room for {capacity} tokens ({block_tables.shape[1]} blocks of {block_size}), not for "
-            f"{int(lengths.max())}"
+            f"{longest}"
         )
-    if (lengths > max_seq_len).any():
-        raise ValueError(
-            f"max_seq_len must be at least the longest of seq_lens, {int(lengths.max())}, not {max_seq_len}"
-        )
+    if longest > max_seq_len:
+        raise ValueError(f"max_seq_len must be at least the longest of seq_lens, {longest}, not {max_seq_len}")
     oldest = (
         lengths * 0 if window is None else (lengths - num_queries - window + 1).clamp(min=0)
     )  # position of the first key used

@@ -12,6 +12,7 @@ import torch
 
 from pagedkv.arguments import one_of
 from pagedkv.attention import checks, torch_backend
+from pagedkv.tensors import is_fp8
 
 BACKENDS = ("auto", "torch", "triton")
 
@@ -45,7 +46,7 @@ def store(k, v, k_cache, v_cache, slot_mapping, k_scale, v_scale, backend):
 
 def pick_backend(backend, x, k_cache):
     """Return the backend that runs for `x`: "auto" is Triton's compiled kernels on a GPU, PyTorch everywhere else."""
-    lacks_fp8 = checks.is_fp8(k_cache) and x.is_cuda and not converts_fp8(x.device)
+    lacks_fp8 = is_fp8(k_cache) and x.is_cuda and not converts_fp8(x.device)
     if backend == "auto":
         fit = x.is_cuda and not torch.version.hip and x.dtype != torch.float64 and not lacks_fp8
         compiled = fit and find_triton() and not triton_backend().interpreted
@@ -68,8 +69,8 @@ def pick_backend(backend, x, k_cache):
         )
     if x.is_cpu and not triton_backend().interpreted:
         raise RuntimeError(
-            "backend 'triton' runs on CPU tensors only in Triton's interpreter: set TRITON_INTERPRET=1 before Triton "
-            "is imported"
+            "backend 'triton' runs on CPU tensors only in Triton's interpreter: set TRITON_INTERPRET=1 before the "
+            "kernels are imported"
         )
     return triton_backend()
 

@@ -10,14 +10,19 @@ l.
 
 import torch
 
+from pagedkv.tensors import without_autocast
+
 
 class SoftmaxState:
     """m, l [..., num_queries] and o [..., num_queries, head_dim]. `SoftmaxState()` has seen nothing; it fits all."""
 
     def __init__(self, m=float("-inf"), l=0.0, o=0.0):
-        self.m, self.l, self.o = (torch.as_tensor(x) for x in (m, l, o))
+        self.m, self.l, self.o = (
+            x if isinstance(x, torch.Tensor) else torch.tensor(x, dtype=torch.float32, device="cpu") for x in (m, l, o)
+        )
 
     @classmethod
+    @without_autocast
     def of_block(cls, scores, values):
         """The state of one block alone: scores [..., num_queries, num_keys] (-inf where masked), values [..., num_keys,
         head_dim].
@@ -31,12 +36,17 @@ class SoftmaxState:
         return self.merge(SoftmaxState.of_block(scores, values))
 
     def merge(self, other):
-        """Take in what `other` has seen; neither the order nor the grouping of merges matters. Returns itself."""
+        """Take in what `other` has seen; neither the order nor the grouping of merges matters. Returns itself.
+
+        Logarithms are natural. A normalised part with its lse is SoftmaxState(lse, torch.ones_like(lse), output); an
+        lse in base 2, as some libraries return it, is multiplied by ln 2 first.
+        """
         m = torch.maximum(self.m, other.m)
         (l, o), (other_l, other_o) = self.at_base(m), other.at_base(m)
         self.m, self.l, self.o = m, l + other_l, o + other_o
         return self
 
+    @without_autocast
     def at_base(self, m):
         """Return l and o as they are when `m`, at least as large as this state's, is the base."""
         factor = torch.exp(self.m - finite(m))
@@ -47,9 +57,10 @@ class SoftmaxState:
         l = self.l.unsqueeze(-1)
         return torch.where(l == 0, 0.0, self.o / l)
 
+    @without_autocast
     def lse(self):
-        """log(sum of e^score) [..., num_queries]: what a normalised part must carry to be merged; -inf where nothing
-        was visible.
+        """log(sum of e^score) [..., num_queries], natural: what a normalised part must carry to be merged; -inf where
+        nothing was visible.
         """
         return self.m + torch.log(self.l)
 

@@ -10,8 +10,10 @@ values to the online softmax.
 import torch
 
 from pagedkv.attention.online_softmax import SoftmaxState
+from pagedkv.tensors import without_autocast
 
 
+@without_autocast
 def attention(q, k, v, causal=True, scale=None):
     """Return softmax(q kᵀ · scale) v, shaped like `q`.
 
@@ -34,6 +36,7 @@ def attention(q, k, v, causal=True, scale=None):
     return torch.einsum("hqk,khd->qhd", weights, v)
 
 
+@without_autocast
 def blockwise_attention(q, k_cache, v_cache, block_table, seq_len, scale=None):
     """Return the causal attention of the last `len(q)` tokens of one sequence, shaped like `q`.
 

@@ -3,7 +3,7 @@
 The work is cut into items of equal size, a tile of queries against a chunk of keys, however long each sequence is; as
 many run at once as fit in a slab. Each ends as a partial softmax, and the partials of a tile are merged: split-KV, as
 in the Triton kernel. Keys are gathered by position, and a position past the last visible one reads that one instead, so
-what lies in unused slots never matters.
+what lies in unused slots never matters. A CPU multiplies what it has gathered while its cache still holds it.
 """
 # ruff: noqa: E741 (l is the papers' name)
 
@@ -12,13 +12,14 @@ from math import gcd
 
 import torch
 
-from pagedkv.attention.checks import is_fp8
-from pagedkv.attention.online_softmax import SoftmaxState
+from pagedkv.attention.online_softmax import SoftmaxState, finite
 from pagedkv.sizing import ceil_div
+from pagedkv.tensors import is_fp8, without_autocast
 
 CHUNK = 256  # keys per item at most, tokens
 TILES = (1, 8, 64)  # queries per item: the smallest that holds all of a sequence's, else the largest
-SLAB_BYTES = 16 << 20  # K, V and scores of the items that run at once
+SLAB_BYTES = 16 << 20  # K or V and scores of the items that run at once
+CACHE_BYTES = 1 << 20  # K or V that a CPU gathers before it multiplies
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class Tiles:
 
 
 @torch.no_grad()
+@without_autocast
 def decode(q, k_cache, v_cache, block_tables, seq_lens, options, out, lse):
     """One query per sequence, its last token.
 
@@ -48,6 +50,7 @@ def decode(q, k_cache, v_cache, block_tables, seq_lens, options, out, lse):
 
 
 @torch.no_grad()
+@without_autocast
 def prefill(q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, options, out, lse):
     """Any number of queries per sequence, its last tokens; a few are not padded to the size of many."""
     first = query_start_loc.long()
@@ -82,7 +85,7 @@ def attend(tiles, span, q, k_cache, v_cache, block_tables, options, out, lse):
     tokens, query_positions = tiles.token[:, None] + step, tiles.position[:, None] + step  # [num_tiles, size]
     end = (tiles.position + tiles.count).clamp(min=0)  # a tile sees the positions begin <= p < end
     begin = torch.zeros_like(end) if window is None else (tiles.position - window + 1).clamp(min=0)
-    spans = (end - begin).cpu() if span is None else torch.full((num_tiles,), span)
+    spans = (end - begin).cpu() if span is None else torch.full((num_tiles,), span, device="cpu")
     chunk = max(1, min(CHUNK, int(spans.max())))
     item_tile, item_begin = cut(spans, chunk)
 
@@ -92,23 +95,21 @@ def attend(tiles, span, q, k_cache, v_cache, block_tables, options, out, lse):
     nothing = torch.zeros(queries.shape[:3], dtype=dtype, device=device)
     state = SoftmaxState(nothing - float("inf"), nothing, torch.zeros_like(queries))
 
-    item_bytes = dtype.itemsize * chunk * num_kv_heads * (2 * head_dim + group * tiles.size)
-    at_once = min(len(item_tile), max(1, SLAB_BYTES // item_bytes))
-    k_rows, v_rows = Rows(k_cache, at_once * chunk), Rows(v_cache, at_once * chunk)
-    for start in range(0, len(item_tile), at_once or 1):
+    at_once = max(1, SLAB_BYTES // (dtype.itemsize * chunk * num_kv_heads * (head_dim + group * tiles.size)))
+    k_rows, v_rows = Rows(k_cache), Rows(v_cache)
+    for start in range(0, len(item_tile), at_once):
         tile, first = item_tile[start : start + at_once], item_begin[start : start + at_once]
         touched = slice(int(tile[0]), int(tile[-1]) + 1)
         tile, first = tile.to(device, non_blocking=True), first.to(device, non_blocking=True)
-        positions = (begin[tile] + first)[:, None] + torch.arange(chunk, device=device)  # [items, chunk]
-        readable = torch.minimum(positions, end[tile, None] - 1).clamp(min=0)
+        positions, behind = (begin[tile] + first)[:, None] + torch.arange(chunk, device=device), end[tile, None]
+        readable = torch.minimum(positions, behind - 1).clamp(min=0)  # [items, chunk]
         block = block_tables[tiles.sequence[tile, None], readable >> (block_size.bit_length() - 1)].long()
-        block = torch.where(end[tile, None] > 0, block, 0)  # a sequence without tokens may have no valid entry
+        block = torch.where(behind > 0, block, 0)  # a sequence without tokens may have no valid entry
         offset = readable & (block_size - 1)  # a block size is a power of two
-        index = k_rows.index(block, offset)
-        keys = k_rows.gather(index).to(dtype)
-        values = v_rows.gather(index if v_rows.strides == k_rows.strides else v_rows.index(block, offset)).to(dtype)
+        k_index = k_rows.index(block, offset)
+        v_index = k_index if v_rows.strides == k_rows.strides else v_rows.index(block, offset)
 
-        scores = queries[tile] @ keys.transpose(-1, -2)  # [items, num_kv_heads, group * size, chunk]
+        scores = k_rows.multiply(queries[tile], k_index, transposed=True)  # [items, num_kv_heads, group * size, chunk]
         if softcap is not None:
             scores = softcap * torch.tanh(scores / softcap)
         positions, last = positions[:, None, :], query_positions[tile, :, None]
@@ -116,12 +117,16 @@ def attend(tiles, span, q, k_cache, v_cache, block_tables, options, out, lse):
             positions > last if window is None else (positions > last) | (positions <= last - window)
         )  # [items, size, chunk]
         scores.view(-1, num_kv_heads, group, tiles.size, chunk).masked_fill_(hidden[:, None, None], float("-inf"))
-        merge_rows(state, touched, tile - touched.start, SoftmaxState.of_block(scores, values))
+        m = scores.amax(-1)
+        weights = scores.sub_(finite(m).unsqueeze(-1)).exp_()
+        part = SoftmaxState(m, weights.sum(-1), v_rows.multiply(weights, v_index))
+        merge_rows(state, touched, tile - touched.start, part)
 
     def by_token(x):  # [num_tiles, num_kv_heads, group * size, ...] to [num_tiles, size, num_q_heads, ...]
         return x.unflatten(2, (group, tiles.size)).movedim(3, 1).flatten(2, 3)
 
-    result = by_token(state.output())
+    result = by_token(state.o / state.l.unsqueeze(-1))
+    result = result.masked_fill((query_positions < 0)[..., None, None], 0.0)  # a query that stands before its sequence
     out[tokens] = (result if v_scale is None else result * v_scale).to(out.dtype)
     if lse is not None:
         lse[tokens] = by_token(state.lse()).to(lse.dtype)
@@ -133,7 +138,7 @@ def cut(spans, chunk):
     """
     chunks = ceil_div(spans, chunk)
     index = torch.repeat_interleave(chunks)
-    return index, chunk * (torch.arange(len(index)) - (chunks.cumsum(0) - chunks)[index])
+    return index, chunk * (torch.arange(len(index), device=spans.device) - (chunks.cumsum(0) - chunks)[index])
 
 
 class Rows:
@@ -143,7 +148,7 @@ class Rows:
     must, serves a cache of any strides.
     """
 
-    def __init__(self, cache, num_tokens):
+    def __init__(self, cache):
         *sizes, head_dim = cache.shape
         *strides, step = cache.stride()
         unit = gcd(*strides) or 1
@@ -151,16 +156,21 @@ class Rows:
         num_rows = 1 + sum((size - 1) * stride for size, stride in zip(sizes, self.strides, strict=True))
         self.rows, self.dtype = bits(cache).as_strided((num_rows, head_dim), (unit, step)), cache.dtype
         self.heads = self.strides[2] * torch.arange(sizes[2], device=cache.device)[:, None]
-        self.buffer = self.rows.new_empty(num_tokens * sizes[2], head_dim)
 
     def index(self, block, offset):
         """The numbers of the rows at (block, offset) [items, chunk]: [items, num_kv_heads, chunk]."""
         return (block * self.strides[0] + offset * self.strides[1])[:, None, :] + self.heads
 
-    def gather(self, index):
-        """Copy these rows: [items, num_kv_heads, chunk, head_dim], valid until the next call."""
-        picked = torch.index_select(self.rows, 0, index.flatten(), out=self.buffer[: index.numel()])
-        return picked.view(self.dtype).view(*index.shape, -1)
+    def multiply(self, left, index, transposed=False):
+        """left [items, num_kv_heads, rows, ...] @ what lies at `index`, [chunk, head_dim] of each item and KV head."""
+        item_bytes = index[0].numel() * self.rows.shape[1] * left.dtype.itemsize
+        few = max(1, CACHE_BYTES // item_bytes) if left.is_cpu else len(left)
+        products = []
+        for some, at in zip(left.split(few), index.split(few), strict=True):
+            rows = torch.index_select(self.rows, 0, at.flatten()).view(self.dtype).to(left.dtype)
+            rows = rows.view(*at.shape, -1)
+            products.append(some @ (rows.mT if transposed else rows))
+        return torch.cat(products)
 
 
 def merge_rows(state, touched, index, parts):
@@ -174,6 +184,7 @@ def merge_rows(state, touched, index, parts):
 
 
 @torch.no_grad()
+@without_autocast
 def write(k, v, k_cache, v_cache, slot_mapping, *, k_scale, v_scale):
     """Store k and v [num_tokens, num_kv_heads, head_dim] at their slots.
 

@@ -12,11 +12,12 @@ import triton
 import triton.language as tl
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
-from pagedkv.attention.checks import is_fp8
 from pagedkv.attention.triton import INTERPRETED
 from pagedkv.attention.triton.launch import (
     GRID_LIMIT,
+    LOWEST,
     Launcher,
+    as_output,
     compute_dtype,
     decode_launch,
     dependent_launch,
@@ -26,6 +27,7 @@ from pagedkv.attention.triton.launch import (
     tanh,
 )
 from pagedkv.sizing import ceil_div
+from pagedkv.tensors import is_fp8
 
 LOG2_E = tl.constexpr(1.4426950408889634)
 FEW_PARTS, MANY_PARTS = 4, 32  # partial results that a merge holds at a time
@@ -92,7 +94,7 @@ def decode_kernel(
         k_ptr += kv_head.to(tl.int64) * k_head
         v_ptr += kv_head.to(tl.int64) * v_head
 
-        m = tl.full([ROWS], float("-inf"), tl.float32)
+        m = tl.full([ROWS], LOWEST, tl.float32)
         norm = tl.zeros([ROWS, TILE], tl.float32)  # summed over its tile at the end, once
         acc = tl.zeros([ROWS, LANES], tl.float32)
         if FP8_PAIRS:
@@ -127,14 +129,16 @@ def decode_kernel(
             block_ids = tl.load(table + pos // BLOCK)  # of the next tile: its loads need not wait
 
         norm = tl.sum(norm, 1)
-        norm = tl.where(norm > 0, norm, 1.0)  # no token: m is -inf, acc 0
+        alone = (split == 0) & (lo + split_tokens >= length)  # the only split
+        seen = (norm != 0) | (alone & (lo < hi))  # else no token, or a part whose scores are all -inf
+        m, norm = tl.where(seen, m, float("-inf")), tl.where(seen, norm, 1.0)
         log2_sum = m + tl.log2(norm)
         to_output = (v_scale / norm)[:, None]
-        if (split == 0) & (lo + split_tokens >= length):  # the only split
+        if alone:
             out_at = out_ptr + seq * out_token + heads[:, None] * out_head + PACK * dims[None, :] * out_dim
-            tl.store(out_at, (acc * to_output).to(out_ptr.dtype.element_ty), live)
+            tl.store(out_at, as_output(acc * to_output, out_ptr), live)
             if FP8_PAIRS:
-                tl.store(out_at + out_dim, (acc_odd * to_output).to(out_ptr.dtype.element_ty), live)
+                tl.store(out_at + out_dim, as_output(acc_odd * to_output, out_ptr), live)
             if lse_ptr is not None:
                 tl.store(lse_ptr + seq * num_heads + heads, log2_sum / LOG2_E, in_group < GROUP)
         else:
@@ -162,7 +166,7 @@ def merge_kernel(
     if PDL:
         gdc_wait()
     if used > 1:
-        m, norm, acc = float("-inf"), 0.0, tl.zeros([LANES], tl.float32)
+        m, norm, acc = tl.full([], LOWEST, tl.float32), 0.0, tl.zeros([LANES], tl.float32)
         for first in range(0, used, PARTS):
             splits = first + tl.arange(0, PARTS)
             part = (seq * num_splits + splits) * num_heads + head
@@ -176,7 +180,7 @@ def merge_kernel(
             acc = acc * shrink + tl.sum(weight[:, None] * values, 0)
             m = m_new
         out_at = out_ptr + seq * out_token + head.to(tl.int64) * out_head + dims * out_dim
-        tl.store(out_at, (acc / norm).to(out_ptr.dtype.element_ty), dims < DIM)
+        tl.store(out_at, as_output(acc / norm, out_ptr), dims < DIM)
         if lse_ptr is not None:
             tl.store(lse_ptr + seq * num_heads + head, (m + tl.log2(norm)) / LOG2_E)
 

@@ -10,7 +10,7 @@ import torch
 import triton
 import triton.language as tl
 
-from pagedkv.attention.triton.launch import compute_dtype, power_of_2
+from pagedkv.attention.triton.launch import as_output, compute_dtype, power_of_2
 
 LOG2_E = 1.4426950408889634
 TILE = 64  # tokens, rungs 1 and 2
@@ -45,7 +45,7 @@ def rung0_kernel(
         v = tl.load(v_ptr + where, live, 0.0).to(tl.float32)
         acc = acc * shrink + tl.sum(p[:, None] * v, 0)
         m = m_new
-    out = (acc / tl.where(norm > 0, norm, 1.0)).to(out_ptr.dtype.element_ty)
+    out = as_output(acc / norm, out_ptr)
     tl.store(out_ptr + (seq * num_heads + head) * DIM + dims, out, dims < DIM)
 
 
@@ -78,7 +78,7 @@ def rung1_kernel(
         v = tl.load(v_ptr + where, live, 0.0).to(tl.float32)
         acc = acc * shrink + tl.sum(p[:, None] * v, 0)
         m = m_new
-    out = (acc / tl.where(norm > 0, norm, 1.0)).to(out_ptr.dtype.element_ty)
+    out = as_output(acc / norm, out_ptr)
     tl.store(out_ptr + (seq * num_heads + head) * DIM + dims, out, dims < DIM)
 
 
@@ -118,7 +118,7 @@ def rung2_kernel(
         v = tl.load(v_ptr + where, live, 0.0).to(COMPUTE)
         acc = tl.dot(p.to(COMPUTE), v, acc * shrink[:, None], input_precision="ieee")
         m = m_new
-    out = (acc / tl.where(norm > 0, norm, 1.0)[:, None]).to(out_ptr.dtype.element_ty)
+    out = as_output(acc / norm[:, None], out_ptr)
     tl.store(out_ptr + q_at, out, q_live)
 
 

@@ -13,11 +13,13 @@ import triton
 import triton.language as tl
 from triton.runtime import driver
 
-from pagedkv.attention.checks import is_fp8
 from pagedkv.attention.triton import INTERPRETED
 from pagedkv.sizing import ceil_div
+from pagedkv.tensors import is_fp8
 
 GRID_LIMIT = 65_535  # CUDA's, of a grid's second and third dimension
+LOWEST = tl.constexpr(-3.4028234663852886e38)  # float32's: below all scores, and e^(-inf - LOWEST) is 0, not NaN
+ROUND = tl.constexpr(INTERPRETED)
 DTYPES = {torch.float16: tl.float16, torch.bfloat16: tl.bfloat16, torch.float32: tl.float32}
 
 
@@ -82,6 +84,17 @@ def compute_dtype(q, cache):
     if INTERPRETED:
         return tl.float32  # the interpreter keeps bfloat16 as raw bits
     return tl.float16 if is_fp8(cache) and q.dtype == torch.bfloat16 else DTYPES[q.dtype]
+
+
+@triton.jit
+def as_output(x, out_ptr):
+    """x, float32, in the output's dtype. The interpreter cuts bfloat16 off, so there it is rounded to even first."""
+    if ROUND:
+        if out_ptr.dtype.element_ty == tl.bfloat16:
+            bits = x.to(tl.int32, bitcast=True)
+            even = ((bits + 0x7FFF + ((bits >> 16) & 1)) & -0x10000).to(tl.float32, bitcast=True)
+            x = tl.where(x == x, even, x)
+    return x.to(out_ptr.dtype.element_ty)
 
 
 @triton.jit

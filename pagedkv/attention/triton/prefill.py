@@ -8,7 +8,16 @@ first the tiles that every row sees whole, without a mask, then those on the dia
 import triton
 import triton.language as tl
 
-from pagedkv.attention.triton.launch import GRID_LIMIT, Launcher, compute_dtype, power_of_2, prefill_launch, tanh
+from pagedkv.attention.triton.launch import (
+    GRID_LIMIT,
+    LOWEST,
+    Launcher,
+    as_output,
+    compute_dtype,
+    power_of_2,
+    prefill_launch,
+    tanh,
+)
 from pagedkv.sizing import ceil_div
 
 LOG2_E = tl.constexpr(1.4426950408889634)
@@ -60,12 +69,8 @@ def _attend(
             s = tl.where((key <= positions[:, None]) & (key > positions[:, None] - window), s, float("-inf"))
         unit = 1.0 if SOFTCAP else scale  # the softmax runs in powers of two; its scale is folded into the exponent
         m_new = tl.maximum(m, tl.max(s, 1) * unit)
-        if MASKED:
-            m_safe = tl.where(m_new == float("-inf"), 0.0, m_new)  # a row that has seen nothing yet: -inf - -inf is NaN
-        else:
-            m_safe = m_new
-        p = tl.exp2(s * unit - m_safe[:, None])
-        shrink = tl.exp2(m - m_safe)
+        p = tl.exp2(s * unit - m_new[:, None])
+        shrink = tl.exp2(m - m_new)
         norm = norm * shrink + tl.sum(p, 1)
         v = (tl.load(v_at) if DIM == LANES else tl.load(v_at, (dims < DIM)[None, :], 0.0)).to(COMPUTE)
         acc = tl.dot(p.to(COMPUTE), v, acc * shrink[:, None], input_precision="ieee")
@@ -115,7 +120,7 @@ def prefill_kernel(
         whole = tl.where(
             hi > window, lo, tl.maximum(oldest + 1, 0) // TILE * TILE
         )  # every row sees the keys lo <= position < whole
-        m = tl.full([ROWS], float("-inf"), tl.float32)
+        m = tl.full([ROWS], LOWEST, tl.float32)
         norm = tl.zeros([ROWS], tl.float32)
         acc = tl.zeros([ROWS, LANES], tl.float32)
         k_ptr += kv_head.to(tl.int64) * k_head
@@ -131,8 +136,9 @@ def prefill_kernel(
             k_block, k_slot, k_dim, v_block, v_slot, v_dim,
             DIM, LANES, BLOCK, TILE, SAME_STRIDES, COMPUTE, SOFTCAP, MASKED=True,
         )  # fmt: skip
-        norm = tl.where(norm > 0, norm, 1.0)  # a row that saw nothing: m is -inf, acc 0
-        result = (acc / norm[:, None] * v_scale).to(out_ptr.dtype.element_ty)
+        seen = mine & (positions >= 0)  # else the row stands before the sequence and sees nothing
+        m, norm = tl.where(seen, m, float("-inf")), tl.where(seen, norm, 1.0)
+        result = as_output(acc / norm[:, None] * v_scale, out_ptr)
         tl.store(
             out_ptr + token[:, None] * out_token + head[:, None] * out_head + dims[None, :] * out_dim, result, live
         )

@@ -5,13 +5,13 @@ Lengths and batches need no variants of their own, but for the few settings that
 
 import torch
 
-from pagedkv.attention.checks import is_fp8
 from pagedkv.attention.options import Options
 from pagedkv.attention.triton.decode import decode
 from pagedkv.attention.triton.launch import multiprocessors
 from pagedkv.attention.triton.prefill import prefill
 from pagedkv.attention.triton.write import write
 from pagedkv.sizing import ceil_div
+from pagedkv.tensors import is_fp8
 
 
 def warmup(k_cache, v_cache, num_q_heads, *, dtype=None, softcap=None, return_lse=False):

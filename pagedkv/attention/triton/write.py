@@ -3,10 +3,10 @@
 import triton
 import triton.language as tl
 
-from pagedkv.attention.checks import is_fp8
 from pagedkv.attention.triton import INTERPRETED
 from pagedkv.attention.triton.launch import Launcher, compute_dtype, power_of_2
 from pagedkv.sizing import ceil_div
+from pagedkv.tensors import is_fp8
 
 FP8_MAX = tl.constexpr(448.0)  # the largest float8_e4m3
 

@@ -1,0 +1,43 @@
+"""What holds for the tensors of every module: the dtypes that K and V may have, and how a computation is kept apart
+from the settings of the process that it runs in.
+
+Default device and default dtype do not reach a tensor that is made with its own device and dtype. The modes of PyTorch
+do, and are turned off by the decorators here and by torch.no_grad.
+"""
+
+from contextlib import ExitStack
+from functools import wraps
+
+import torch
+
+FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+FP8 = torch.float8_e4m3fn
+CACHE_DTYPES = (*FLOATS, FP8)
+WITH_AUTOCAST = ("cpu", "cuda", "mps", "xpu")  # kinds of devices
+
+lasting = torch.inference_mode(False)
+"""Decorator of what makes a tensor that is kept: one made in inference mode can be written there only."""
+
+
+def is_fp8(tensor):
+    """Whether it is a cache of eight bits a number, the one such dtype that is taken."""
+    return tensor.dtype == FP8
+
+
+def without_autocast(function):
+    """Decorator: run `function` outside of torch.autocast, which would multiply in other dtypes than it was given.
+
+    Costs a microsecond where no autocast is on.
+    """
+
+    @wraps(function)
+    def plain(*arguments, **options):
+        on = [kind for kind in WITH_AUTOCAST if torch.is_autocast_enabled(kind)]
+        if not on:
+            return function(*arguments, **options)
+        with ExitStack() as off:
+            for kind in on:
+                off.enter_context(torch.autocast(kind, enabled=False))
+            return function(*arguments, **options)
+
+    return plain
