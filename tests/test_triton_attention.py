@@ -127,3 +127,25 @@ def test_a_later_tile_leaves_the_table_entries_past_the_last_block_alone(num_que
     wild = torch.full((1, 20), 2**31 - 1, dtype=torch.int32, device=DEVICE)  # following such an id ends the process
     batch.block_tables = torch.cat([batch.block_tables[:, :5], wild], 1)
     torch.testing.assert_close(batch.run(attend).double(), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("num_queries", [None, [1]], ids=["decode", "prefill"])
+@pytest.mark.parametrize("length", [3, 300], ids=["one part", "merged"])
+def test_bfloat16_outputs_are_rounded_to_even(length, num_queries):
+    """The mean of 1, 1.0078125, 1.0078125 is 1.0052: nearer to 1.0078125, the next number after 1."""
+    tables = torch.arange(-(-length // 16), dtype=torch.int32, device=DEVICE)[None]
+    v = torch.full((tables.shape[1], 16, 1, 16), 1.0078125, dtype=torch.bfloat16, device=DEVICE)
+    v.view(-1, 16)[: length // 3] = 1.0
+    q, lens = torch.zeros_like(v[:1, 0]), torch.tensor([length], dtype=torch.int32, device=DEVICE)
+    starts = None if num_queries is None else torch.tensor([0, 1], dtype=torch.int32, device=DEVICE)
+    assert (attend(q, torch.zeros_like(v), v, tables, lens, query_start_loc=starts) == 1.0078125).all()
+
+
+def test_bfloat16_outputs_are_those_of_the_torch_backend_but_for_a_few_roundings():
+    batch = random_batch([70, 300], heads=(8, 2), head_dim=64, dtype=torch.float32, poison=0.0).to(DEVICE)
+    arguments = batch.q.bfloat16(), batch.k_cache.bfloat16(), batch.v_cache.bfloat16()
+    ours, torchs = (
+        paged_attention(*arguments, batch.block_tables, batch.seq_lens, backend=backend)
+        for backend in ("triton", "torch")
+    )
+    assert (ours == torchs).float().mean() > (0.99 if INTERPRETED else 0.8)

@@ -17,6 +17,7 @@ from pagedkv.attention.triton.launch import (
     GRID_LIMIT,
     LOWEST,
     Launcher,
+    as_compute,
     as_output,
     compute_dtype,
     decode_launch,
@@ -43,8 +44,9 @@ def _two_e4m3(pairs, ASM: tl.constexpr):
             "=r,=r,r", [pairs], (tl.float16, tl.float16), is_pure=True, pack=2,
         )  # fmt: skip
     else:
-        low = pairs.to(tl.int8).to(tl.float8e4nv, bitcast=True).to(tl.float16)
-        high = (pairs >> 8).to(tl.int8).to(tl.float8e4nv, bitcast=True).to(tl.float16)
+        low = pairs.to(tl.int8).to(tl.float8e4nv, bitcast=True)
+        high = (pairs >> 8).to(tl.int8).to(tl.float8e4nv, bitcast=True)
+        low, high = as_compute(low, tl.float16), as_compute(high, tl.float16)
     return low, high
 
 
@@ -111,7 +113,7 @@ def decode_kernel(
                 s = tl.dot(q_odd, tl.trans(k_odd.to(COMPUTE)), input_precision="ieee")
                 s = tl.dot(q, tl.trans(k.to(COMPUTE)), s, input_precision="ieee") * scale
             else:
-                s = tl.dot(q, tl.trans(k.to(COMPUTE)), input_precision="ieee") * scale
+                s = tl.dot(q, tl.trans(as_compute(k, COMPUTE)), input_precision="ieee") * scale
             if SOFTCAP:
                 s = softcap * tanh(s)
             s = tl.where((at + cols < hi)[None, :], s, float("-inf"))
@@ -123,7 +125,7 @@ def decode_kernel(
             if FP8_PAIRS:
                 v, v_odd = _two_e4m3(v, ASM)
                 acc_odd = tl.dot(p.to(COMPUTE), v_odd.to(COMPUTE), acc_odd * shrink, input_precision="ieee")
-            acc = tl.dot(p.to(COMPUTE), v.to(COMPUTE), acc * shrink, input_precision="ieee")
+            acc = tl.dot(p.to(COMPUTE), as_compute(v, COMPUTE), acc * shrink, input_precision="ieee")
             m = m_new
             pos = tl.minimum(at + TILE + cols, hi - 1)
             block_ids = tl.load(table + pos // BLOCK)  # of the next tile: its loads need not wait

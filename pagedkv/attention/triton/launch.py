@@ -87,6 +87,16 @@ def compute_dtype(q, cache):
 
 
 @triton.jit
+def as_compute(x, COMPUTE: tl.constexpr):
+    """x, from a cache, in the dtype to multiply in. The interpreter reads NaN of float8_e4m3 as 480."""
+    if ROUND:
+        if x.dtype == tl.float8e4nv:
+            x = x.to(tl.float32)
+            x = tl.where(tl.abs(x) > 448.0, float("nan"), x)
+    return x.to(COMPUTE)
+
+
+@triton.jit
 def as_output(x, out_ptr):
     """x, float32, in the output's dtype. The interpreter cuts bfloat16 off, so there it is rounded to even first."""
     if ROUND:

@@ -12,6 +12,7 @@ from pagedkv.attention.triton.launch import (
     GRID_LIMIT,
     LOWEST,
     Launcher,
+    as_compute,
     as_output,
     compute_dtype,
     power_of_2,
@@ -60,8 +61,8 @@ def _attend(
         k_row = blocks * k_block + offsets * k_slot
         v_row = k_row if SAME_STRIDES else blocks * v_block + offsets * v_slot
         k_at, v_at = k_ptr + k_row + dims[None, :] * k_dim, v_ptr + v_row + dims[None, :] * v_dim
-        k = (tl.load(k_at) if DIM == LANES else tl.load(k_at, (dims < DIM)[None, :], 0.0)).to(COMPUTE)
-        s = tl.dot(q, tl.trans(k), input_precision="ieee")
+        k = tl.load(k_at) if DIM == LANES else tl.load(k_at, (dims < DIM)[None, :], 0.0)
+        s = tl.dot(q, tl.trans(as_compute(k, COMPUTE)), input_precision="ieee")
         if SOFTCAP:
             s = softcap * tanh(s * scale)
         if MASKED:
@@ -72,8 +73,8 @@ def _attend(
         p = tl.exp2(s * unit - m_new[:, None])
         shrink = tl.exp2(m - m_new)
         norm = norm * shrink + tl.sum(p, 1)
-        v = (tl.load(v_at) if DIM == LANES else tl.load(v_at, (dims < DIM)[None, :], 0.0)).to(COMPUTE)
-        acc = tl.dot(p.to(COMPUTE), v, acc * shrink[:, None], input_precision="ieee")
+        v = tl.load(v_at) if DIM == LANES else tl.load(v_at, (dims < DIM)[None, :], 0.0)
+        acc = tl.dot(p.to(COMPUTE), as_compute(v, COMPUTE), acc * shrink[:, None], input_precision="ieee")
         m = m_new
         pos = tl.minimum(at + TILE + cols, hi - 1)
         block_ids = tl.load(table + pos // BLOCK)  # of the next tile, so that its loads can start without waiting

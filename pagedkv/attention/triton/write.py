@@ -13,13 +13,15 @@ FP8_MAX = tl.constexpr(448.0)  # the largest float8_e4m3
 
 @triton.jit
 def _to_e4m3(x, ROUND: tl.constexpr):
-    """Saturate, then round; the interpreter rounds wrongly, so there the three bits of mantissa are made here."""
+    """Saturate, then round; the interpreter rounds wrongly and stores NaN as a number, so there the three bits of
+    mantissa are made here, and of NaN the number that has its bits.
+    """
     x = tl.clamp(x, -FP8_MAX, FP8_MAX, tl.PropagateNan.ALL)
     if ROUND:
         bits = x.to(tl.int32, bitcast=True)
         normal = ((bits + 0x7FFFF + ((bits >> 20) & 1)) & -0x100000).to(tl.float32, bitcast=True)
         small = (x + 24576.0) - 24576.0  # under 2^-6 the steps are 2^-9, float32's own steps at 1.5 * 2^14
-        x = tl.where(x != x, x, tl.where(tl.abs(x) < 0.015625, small, normal))
+        x = tl.where(x != x, 480.0, tl.where(tl.abs(x) < 0.015625, small, normal))
     return x
 
 
