@@ -31,6 +31,8 @@ def whole_number(name: str, value, minimum: int = 0, maximum: int | None = None)
 def finite_number(name: str, value, minimum: float = -inf, maximum: float = inf, above: bool = False) -> float:
     """Return `value` as a float in [minimum, maximum], or above minimum. Raises TypeError for bools and strings,
     ValueError for NaN, infinities and numbers out of range."""
+    if type(value) is float and minimum < value < maximum:
+        return value  # the common case, before any sentence is put together
     allowed = "a finite number" + ("" if minimum == -inf else f" {'above' if above else 'of at least'} {minimum:g}")
     allowed += "" if maximum == inf else f" and at most {maximum:g}"
     if isinstance(value, bool) or not isinstance(value, Real):

@@ -11,7 +11,7 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
-from attention_reference import random_batch
+from attention_reference import random_batch, reference
 
 CASES = []
 NAN, INF = math.nan, math.inf
@@ -466,3 +466,80 @@ def an_fp8_cache_means_its_numbers_times_the_scales(attend, write, device):
         )
         close(out, expected, 1e-4)
         close(lse, expected_lse, 1e-4)
+
+
+@case
+def a_cache_with_heads_first_is_a_permuted_view(attend, write, device):
+    for num_queries in (None, [3, 2]):
+        batch = random_batch([9, 5], num_queries=num_queries, heads=(4, 2), block_size=4, dtype=torch.float32)
+        expected = batch.expected()[0]
+        batch = batch.to(device)
+        heads_first = [x.permute(0, 2, 1, 3).contiguous() for x in (batch.k_cache, batch.v_cache)]
+        batch.k_cache, batch.v_cache = (x.permute(0, 2, 1, 3) for x in heads_first)
+        close(batch.run(attend), expected)
+
+
+@case
+def queries_and_results_may_be_transposed_or_one(attend, write, device):
+    for num_queries in (None, [3, 20]):
+        batch = random_batch([9, 25], num_queries=num_queries, heads=(4, 2), dtype=torch.float32, poison=0.0)
+        expected = batch.expected()[0]
+        batch = batch.to(device)
+        plain, heads_first = batch.run(attend), torch.empty_like(batch.q.transpose(0, 1).contiguous()).transpose(0, 1)
+        close(batch.run(attend, out=heads_first), expected, 1e-6)
+        batch.q = batch.q.transpose(0, 1).contiguous().transpose(0, 1)
+        close(batch.run(attend), expected, 1e-6)
+        assert torch.equal(batch.run(attend, out=batch.q), plain) and torch.equal(batch.q, plain)
+
+
+@case
+def tables_and_caches_may_be_expanded_and_k_may_be_v(attend, write, device):
+    k, v = mean_caches([([2, 0], [2, 2, 2, 2, 0])], 4, 3, device)
+    tables, lens = ints([[2, 0]], device).expand(3, 2), ints([5, 5, 5], device)
+    close(attend(ones(device, 3, 1, 16), k, v, tables, lens), 1.6)
+    over_heads = k.expand(3, 4, 2, 16), v.expand(3, 4, 2, 16)
+    close(attend(ones(device, 3, 4, 16), *over_heads, tables, lens), 1.6)
+    for num_queries in (None, [3]):
+        one = random_batch([7], num_queries=num_queries, heads=(1, 1), dtype=torch.float32, poison=0.0)
+        expected = reference(one.q, one.keys[0], one.keys[0])[0]
+        one.v_cache = one.k_cache
+        close(one.to(device).run(attend), expected)
+
+
+@case
+def a_prompt_of_new_tokens_beside_a_long_one(attend, write, device):
+    batch = random_batch([3, 50], num_queries=[3, 4], heads=(4, 2), block_size=4, dtype=torch.float32)
+    expected = batch.expected()[0]
+    close(batch.to(device).run(attend), expected, 1e-6)
+
+
+@case
+def a_scale_a_cap_and_a_window_together(attend, write, device):
+    options = dict(scale=144**-0.5, softcap=50.0, window=32)
+    for num_queries in (None, [60]):
+        batch = random_batch([60], num_queries=num_queries, heads=(4, 2), head_dim=144, dtype=torch.float32)
+        expected = batch.expected(**options)[0]
+        close(batch.to(device).run(attend, **options), expected, 2e-6)
+
+
+@case
+def head_sizes_off_the_beaten_track(attend, write, device):
+    for head_dim in (24, 40, 72, 136):
+        k, v = mean_caches([([2, 0], [1] * 5)], 4, 3, device, head_dim=head_dim, elsewhere=NAN)
+        tables, lens, q = ints([[2, 0]], device), ints([5], device), ones(device, 1, 1, head_dim)
+        close(attend(q, k, v, tables, lens), 1.0)
+        close(attend(q, k, v, tables, lens, query_start_loc=ints([0, 1], device)), 1.0)
+
+
+@case
+def numbers_may_be_those_of_numpy(attend, write, device):
+    batch = random_batch([9], heads=(4, 2), dtype=torch.float32, poison=0.0).to(device)
+    plain = batch.run(attend, scale=0.25, softcap=5.0, window=4, max_seq_len=9)
+    for kind in (np.float32, np.float64, np.float16):
+        options = dict(scale=kind(0.25), softcap=kind(5), window=np.int64(4), max_seq_len=torch.tensor(9))
+        assert torch.equal(batch.run(attend, **options), plain)
+    k, v = (torch.zeros(2, 4, 1, 16, dtype=torch.float8_e4m3fn, device=device) for _ in range(2))
+    slots, scales = torch.tensor([4], device=device), dict(k_scale=np.float32(0.5), v_scale=np.float32(2))
+    write(ones(device, 1, 1, 16), ones(device, 1, 1, 16), k, v, slots, **scales)
+    close(k[1, 0], 2.0, tolerance=0)
+    close(attend(ones(device, 1, 1, 16), k, v, ints([[1]], device), ints([1], device), **scales), 1.0)

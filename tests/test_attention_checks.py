@@ -2,6 +2,7 @@
 
 import re
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -62,6 +63,19 @@ BAD = [
         ValueError,
         "multiple of 8 from 16 to 256, not 20",
     ),
+    *(
+        (
+            dict(k_cache=torch.ones(3, 4, 2, dim), v_cache=torch.ones(3, 4, 2, dim)),
+            ValueError,
+            f"k_cache must have a head_dim (dimension 3) that is a multiple of 8 from 16 to 256, not {dim}",
+        )
+        for dim in (36, 100, 512, 576)
+    ),
+    (
+        dict(k_cache=torch.ones(3, 4, 2, 192), v_cache=torch.ones(3, 4, 2, 128)),
+        ValueError,
+        "v_cache must have k_cache's shape [3, 4, 2, 192], not [3, 4, 2, 128]",
+    ),
     (
         dict(k_cache=torch.ones(3, 4, 2, 264), v_cache=torch.ones(3, 4, 2, 264)),
         ValueError,
@@ -108,12 +122,21 @@ BAD = [
     (dict(query_start_loc=[0, 1, 2]), TypeError, "query_start_loc must be a tensor"),
     (dict(max_seq_len=4), ValueError, "max_seq_len must be at least the longest of seq_lens, 5, not 4"),
     (dict(max_seq_len=5.0), TypeError, "max_seq_len must be a whole number"),
-    (dict(window=0), ValueError, "window must be a whole number of at least 1, not 0"),
+    (dict(window=0), ValueError, "window must be a whole number of at least 1, not 0; None turns it off"),
+    (dict(window=-1), ValueError, "window must be a whole number of at least 1, not -1; None turns it off"),
+    (dict(window=(-1, -1)), TypeError, "window must be a whole number of at least 1, not (-1, -1); None turns it off"),
+    (dict(softcap=0), ValueError, "softcap must be a finite number above 0, not 0.0; None turns it off"),
+    (dict(softcap=-1.0), ValueError, "softcap must be a finite number above 0, not -1.0; None turns it off"),
+    (dict(scale=torch.tensor(0.25)), TypeError, "scale must be a finite number, not tensor(0.2500)"),
+    (dict(scale=[0.25]), TypeError, "scale must be a finite number, not [0.25]"),
+    (dict(scale=np.bool_(True)), TypeError, "scale must be a finite number, not np.True_"),
+    (dict(scale=np.float32("inf")), ValueError, "scale must be a finite number, not inf"),
+    (dict(seq_lens=[5, 3]), TypeError, "seq_lens must be a tensor [num_seqs], not list"),
     (dict(window=True), TypeError, "window must be a whole number"),
     (dict(softcap=0.0), ValueError, "softcap must be a finite number above 0, not 0.0"),
     (dict(scale=float("nan")), ValueError, "scale must be a finite number, not nan"),
-    (dict(scale=10**400), ValueError, "scale must be a finite number, not 1000000"),
-    (dict(softcap=-(10**400)), ValueError, "softcap must be a finite number above 0, not -1000000"),
+    (dict(scale=10**400), ValueError, "scale must be a finite number, not inf"),
+    (dict(softcap=-(10**400)), ValueError, "softcap must be a finite number above 0, not inf"),
     (dict(scale="1"), TypeError, "scale must be a finite number, not '1'"),
     (dict(k_scale=2.0), ValueError, "k_scale is for caches of float8_e4m3fn, not of float32; leave it out"),
     (

@@ -221,6 +221,10 @@ def test_copy_blocks_wants_blocks_of_the_cache(pairs, error):
     [
         (dict(dtype=torch.float32), ValueError, "dtype must have the 2 bytes"),
         (dict(dtype=torch.int16), TypeError, "dtype must be one of torch.float16"),
+        *(
+            (dict(shape=KVShape(1, 1, 16, dtype_bytes=1), dtype=dtype), TypeError, f"float8_e4m3fn, not {dtype}")
+            for dtype in (torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e8m0fnu, torch.float4_e2m1fn_x2)
+        ),
         (dict(dtype="float16"), TypeError, "dtype must be one of torch.float16"),
         (dict(num_blocks=0), ValueError, "num_blocks"),
         (dict(block_size=1.5), TypeError, "block_size"),

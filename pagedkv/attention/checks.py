@@ -5,14 +5,11 @@ every call. The `values_*` checks look at lengths, table entries and slots, and 
 GPU.
 """
 
-import sys
-
 import torch
 
-from pagedkv.arguments import whole_number
+from pagedkv.arguments import finite_number, whole_number
 from pagedkv.tensors import FLOATS, FP8, is_fp8
 
-LARGEST = sys.float_info.max
 BLOCK_SIZES = frozenset(2**i for i in range(9))
 HEAD_DIMS = range(16, 257, 8)
 
@@ -66,11 +63,14 @@ def options_attention(options, k_cache):
     if options.max_seq_len is not None:
         whole_number("max_seq_len", options.max_seq_len)
     if options.scale is not None:
-        _number("scale", options.scale)
-    if options.window is not None:
-        whole_number("window", options.window, minimum=1)
-    if options.softcap is not None:
-        _number("softcap", options.softcap, positive=True)
+        finite_number("scale", options.scale)
+    try:
+        if options.window is not None:
+            whole_number("window", options.window, minimum=1)
+        if options.softcap is not None:
+            finite_number("softcap", options.softcap, minimum=0, above=True)
+    except (TypeError, ValueError) as error:  # other libraries write 0 or -1 for that
+        raise type(error)(f"{error}; None turns it off") from None
     scales(k_cache, options.k_scale, options.v_scale)
 
 
@@ -153,7 +153,7 @@ def scales(cache, k_scale, v_scale):
         if value is not None:
             if not is_fp8(cache):
                 raise ValueError(f"{name} is for caches of {_name(FP8)}, not of {_name(cache.dtype)}; leave it out")
-            _number(name, value, positive=True)
+            finite_number(name, value, minimum=0, above=True)
 
 
 def _caches(k_cache, v_cache, dtypes, device):
@@ -190,14 +190,6 @@ def _tensor(name, value, rank, layout, dtypes, device):
 def _contiguous(name, value):
     if not value.is_contiguous():
         raise ValueError(f"{name} must be contiguous, not have stride {value.stride(0)}")
-
-
-def _number(name, value, positive=False):
-    allowed = "a finite number above 0" if positive else "a finite number"
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise TypeError(f"{name} must be {allowed}, not {value!r}")
-    if not -LARGEST <= value <= LARGEST or (positive and value <= 0):  # also an int that no float holds
-        raise ValueError(f"{name} must be {allowed}, not {value!r}")
 
 
 def _name(dtype):

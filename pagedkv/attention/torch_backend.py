@@ -207,7 +207,7 @@ def write(k, v, k_cache, v_cache, slot_mapping, *, k_scale, v_scale):
 def to_fp8(rows, scale, dtype):
     """Divide by the scale and round; what is too large for `dtype` becomes its largest number."""
     limit = torch.finfo(dtype).max
-    return (rows.float() / (1.0 if scale is None else scale)).clamp(-limit, limit).to(dtype)
+    return (rows.float() / (1.0 if scale is None else float(scale))).clamp(-limit, limit).to(dtype)
 
 
 def bits(x):

@@ -44,9 +44,8 @@ def _two_e4m3(pairs, ASM: tl.constexpr):
             "=r,=r,r", [pairs], (tl.float16, tl.float16), is_pure=True, pack=2,
         )  # fmt: skip
     else:
-        low = pairs.to(tl.int8).to(tl.float8e4nv, bitcast=True)
-        high = (pairs >> 8).to(tl.int8).to(tl.float8e4nv, bitcast=True)
-        low, high = as_compute(low, tl.float16), as_compute(high, tl.float16)
+        low = as_compute(pairs.to(tl.int8).to(tl.float8e4nv, bitcast=True), tl.float16)
+        high = as_compute((pairs >> 8).to(tl.int8).to(tl.float8e4nv, bitcast=True), tl.float16)
     return low, high
 
 
