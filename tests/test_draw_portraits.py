@@ -84,7 +84,7 @@ def test_an_arrow_leads_from_each_entry_to_its_block():
     ways = [shape["points"] for kind, shape in canvas.shapes if kind == "path"]
     assert {(round(way[0][0]), way[0][1] - 27) for way in ways} == entries and len(entries) == 25
     for x, y in (point for way in ways for point in way[3:-1:3]):
-        assert y > 300 or all(abs(x - middle) > 16 for middle, _ in entries)  # between the entries of the rows below
+        assert y > 300 or all(abs(x - middle) > 17 for middle, _ in entries)  # between the entries of the rows below
     for left, top, width, _ in blocks:
         assert sum(left < way[-1][0] < left + width and way[-1][1] == top - 5 for way in ways) == 1
     assert_legible(canvas.svg("x"))

@@ -201,7 +201,11 @@ def test_bars_are_as_high_as_the_shares():
     assert {"100", "50", "25", "64", "block size, long"} <= set(texts(canvas))
     ticks = {shape["text"]: shape["y"] for kind, shape in canvas.shapes if kind == "text" and "%" in shape["text"]}
     assert [ticks["0 %"] - ticks[tick] for tick in ("50 %", "100 %")] == pytest.approx([75, 150])
-    assert_legible(canvas.svg("In words."))
+
+
+@pytest.mark.parametrize("share", [0, 0.42, 0.93, 1])
+def test_no_gridline_runs_through_a_number(share):
+    assert_legible(pictures.token_share_by_block_size({"some": {1: 1.0, 64: share}})[0].svg("In words."))
 
 
 def test_bars_of_watermarks_are_as_high_as_their_numbers():
