@@ -20,6 +20,7 @@ def stub(*inputs): ...
 
 RESULTS = (None, float("nan"), float("inf"), "seven", [[]], True, np.zeros((2, 2)))
 NONSENSE = (*(lambda *inputs, result=result: result for result in RESULTS), lambda *inputs: 1 / 0, 7, "f", [1, 2])
+FORMS = (7, "f", [1, 2], {}, {1: 2}, [], (1, 2), [[1, 2], [3]], {1}, b"x", 1.5, True, object(), np, np.zeros(2))
 
 
 def parts_of(exercise) -> list:
@@ -71,6 +72,11 @@ def exercise_tests(exercises, right: dict, wrong: dict, stubs: dict | None = Non
             assert check(name, everywhere(by_name[name], nonsense)).points == 0
             assert check(name, nonsense).points == 0
         assert "Traceback" not in capsys.readouterr().out
+        for form in FORMS:
+            check(name, everywhere(by_name[name], form))
+            check(name, form)
+        said = capsys.readouterr().out
+        assert "cannot be checked" not in said and "in line" not in said, said
 
     @fixture
     @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from attention_reference import random_batch  # noqa: E402
+from private_names import argument_names  # noqa: E402
 
 from pagedkv.attention import dispatch, torch_backend  # noqa: E402
 from pagedkv.attention.options import Options  # noqa: E402
@@ -221,7 +222,7 @@ def test_a_decode_step_compiles_into_one_graph():
 
 
 def test_the_operators_schema_has_the_options_in_their_order():
-    names = [argument.name for argument in torch.ops.pagedkv.paged_attention.default._schema.arguments]
+    names = argument_names(torch.ops.pagedkv.paged_attention.default)
     assert names[6:-3] == list(Options._fields) and names[-3:] == ["return_lse", "backend", "validate"]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
+from private_names import TorchDispatchMode  # noqa: E402
 
 from pagedkv.attention.paged import paged_attention  # noqa: E402
 

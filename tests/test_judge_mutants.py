@@ -9,7 +9,7 @@ from cells import run_cell
 from mutation import mutants
 
 from pagedkv.course import editions
-from pagedkv.course.judge import calling
+from pagedkv.course.judge import limit
 from pagedkv.course.lessons import wings
 
 pytest.importorskip("torch")
@@ -62,7 +62,7 @@ def survivors(path):
 @pytest.mark.parametrize("path", SOURCES, ids=[path.stem for path in SOURCES])
 def test_a_slip_in_a_solution_loses_points(path, monkeypatch):
     monkeypatch.setenv("CI", "1")
-    monkeypatch.setattr(calling, "SECONDS", 1)
+    monkeypatch.setattr(limit, "SECONDS", 1)
     monkeypatch.setattr("IPython.display.display", lambda *_, **__: None)
     monkeypatch.chdir(path.parent)
     assert [survivor for survivor in survivors(path) if not explained(*survivor)] == []

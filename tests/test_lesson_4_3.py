@@ -180,8 +180,9 @@ def test_a_kernel_with_its_lines_missing_is_not_attempted(tmp_path, capsys):
 def test_something_that_is_no_kernel_gets_a_sentence(capsys):
     assert [nonsense for nonsense in NONSENSE if check("4.3-masking", nonsense).points] == []
     assert "Traceback" not in capsys.readouterr().out
-    assert check("4.3-masking", lambda *inputs: 0).points == 0
-    assert "cannot be checked" in capsys.readouterr().out
+    for form, words in ((lambda *inputs: 0, "not a function"), ({}, "not a dict"), (7, "not a whole number")):
+        check("4.3-masking", form)
+        assert f"a kernel is expected, a function under @triton.jit, {words}." in capsys.readouterr().out
 
 
 # Offsets

@@ -14,6 +14,7 @@ if find_spec("triton") is None:
     pytest.skip("needs Triton", allow_module_level=True)
 
 from attention_reference import random_batch  # noqa: E402
+from private_names import occupy_gpu  # noqa: E402
 
 from pagedkv.attention.options import Options  # noqa: E402
 from pagedkv.attention.paged import paged_attention, write_kv  # noqa: E402
@@ -143,7 +144,7 @@ def test_a_call_runs_on_the_current_stream_and_does_not_wait():
     q = torch.zeros_like(batch.q)
     torch.cuda.synchronize()
     with torch.cuda.stream(stream):
-        torch.cuda._sleep(200_000_000)  # the queries arrive late, on this stream only
+        occupy_gpu(200_000_000)  # the queries arrive late, on this stream only
         q.copy_(batch.q)
         torch.cuda.set_sync_debug_mode("error")
         try:

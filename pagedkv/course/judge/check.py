@@ -11,10 +11,12 @@ reader from them.
 from dataclasses import dataclass
 from importlib.util import find_spec
 
-from pagedkv.course.judge.calling import NotAttempted, is_stub
+from pagedkv.course.judge import limit
+from pagedkv.course.judge.calling import NotAttempted
 from pagedkv.course.judge.compare import Wrong
 from pagedkv.course.judge.exercise import Exercise, Part
 from pagedkv.course.judge.progress import remember
+from pagedkv.course.judge.stub import is_stub
 from pagedkv.course.lessons import find
 
 
@@ -34,21 +36,22 @@ def check(name: str, answer) -> Result:
     Raises ValueError where there is no such exercise; no answer makes it raise.
     """
     exercise = find(name)
-    print(f"{exercise.name} · {exercise.title}")
+    print(f"{exercise.name} · {exercise.title}", flush=True)
     reason = _not_judged(exercise, answer)
     if reason:
         print(f"   {reason}")
         return Result(name, 0, exercise.max_points)
-    points, faults = 0, {part.title: _fault(part, answer) for part in exercise.parts}
-    for part in exercise.parts:
-        other = exercise.only_with.get(part.title, part.title)
-        if faults[part.title]:
-            print(f"   {faults[part.title]}")
-        elif faults[other]:
-            print(f"   ok       {part.title}; counts only together with: {other}")
-        else:
-            print(f"   ok       {part.title}")
-            points += part.points
+    points, verdicts = 0, _Verdicts(exercise, answer)
+    with limit.time_limit():
+        for part in exercise.parts:
+            other = exercise.only_with.get(part.title, part.title)
+            if fault := verdicts.fault(part.title):
+                print(f"   {fault}", flush=True)
+            elif verdicts.fault(other):
+                print(f"   ok       {part.title}; counts only together with: {other}", flush=True)
+            else:
+                print(f"   ok       {part.title}", flush=True)
+                points += part.points
     result = Result(name, points, exercise.max_points)
     print(f"   {result!r}")
     remember(exercise, points)
@@ -75,12 +78,32 @@ def borrowed(answer) -> bool:
     return any(str(getattr(part, "__module__", "")).startswith("pagedkv.course") for part in parts)
 
 
-def _fault(part: Part, answer) -> str | None:
-    """The line that says what is missing for this part, or None."""
-    try:
-        part.run(answer)
-    except NotAttempted:
-        return f"not attempted  {part.title}"
-    except Wrong as wrong:
-        return f"not yet  {part.title}: {str(wrong).removesuffix('.')}{'' if str(wrong).endswith('?') else '.'}"
-    return None
+class _Verdicts:
+    """What is wrong with each part of an answer. A part is judged when it is first asked for, and none any more once
+    the time is over.
+    """
+
+    def __init__(self, exercise: Exercise, answer):
+        self.parts, self.answer = {part.title: part for part in exercise.parts}, answer
+        self.faults, self.time_is_over = {}, False
+
+    def fault(self, title: str) -> str | None:
+        """The line that says what is missing for the part called `title`, or None."""
+        if title not in self.faults:
+            self.faults[title] = f"not judged  {title}" if self.time_is_over else self._judge(self.parts[title])
+        return self.faults[title]
+
+    def _judge(self, part: Part) -> str | None:
+        try:
+            part.run(self.answer)
+        except NotAttempted:
+            return f"not attempted  {part.title}"
+        except Wrong as wrong:
+            return f"not yet  {part.title}: {str(wrong).removesuffix('.')}{'' if str(wrong).endswith('?') else '.'}"
+        except limit.TooLong:
+            self.time_is_over = True
+            return (
+                f"not yet  {part.title}: your function has not returned after {limit.SECONDS} seconds, which are for "
+                "the whole check; is there an endless loop?"
+            )
+        return None

@@ -2,9 +2,9 @@
 passed.
 
 `calls` and `equals` make the usual parts; for anything else write `Part(title, test)`, whose test takes the answer and
-runs the learner's functions through `call`, which copies the inputs, guards against exceptions and endless loops, and
-reports a changed input. Hidden cases are drawn from a seed, so a verdict is always the same. A file of exercises
-imports torch only inside them.
+runs the learner's functions through `call`, which copies the inputs, guards against exceptions, lets a check's time
+limit stop them, and reports a changed input. Hidden cases are drawn from a seed, so a verdict is always the same. A
+file of exercises imports torch only inside them.
 """
 
 import ast
@@ -13,8 +13,9 @@ import random
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from pagedkv.course.judge.calling import NotAttempted, call, freeze, is_stub
+from pagedkv.course.judge.calling import NotAttempted, call, freeze
 from pagedkv.course.judge.compare import EXACT, Wrong, alike, kind, same
+from pagedkv.course.judge.stub import is_stub
 
 
 @dataclass(frozen=True)

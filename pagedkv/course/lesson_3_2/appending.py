@@ -48,7 +48,7 @@ def _or_refusal(function, *inputs):
 def _append_part(title, cases):
     def test(function):
         def mine(*case):
-            return call(partial(_or_refusal, function), *case, changes=(0, 3))
+            return call(partial(_or_refusal, function), *case, changes=(0, 3), answer=function)
 
         seen = [_observe(mine, case) for case in cases]
         right = [_observe(append, case) for case in cases]

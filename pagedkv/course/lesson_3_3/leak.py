@@ -3,7 +3,7 @@
 import random
 
 from pagedkv.course.judge.calling import call
-from pagedkv.course.judge.compare import Wrong
+from pagedkv.course.judge.compare import Wrong, kind
 from pagedkv.course.judge.exercise import Exercise, Part, equals
 
 
@@ -12,8 +12,8 @@ def _pool_part(title, drive):
 
     def test(cls):
         if not isinstance(cls, type):
-            raise Wrong("the class is expected, not an object of it")
-        problem = call(lambda: drive(cls(12)))
+            raise Wrong(f"the class is expected, not {kind(cls)}")
+        problem = call(lambda: drive(cls(12)), answer=cls)
         if problem:
             raise Wrong(problem)
 

@@ -7,9 +7,10 @@ import math
 from math import exp
 from numbers import Real
 
-from pagedkv.course.judge.calling import NotAttempted, is_stub
+from pagedkv.course.judge.calling import NotAttempted
 from pagedkv.course.judge.compare import Wrong
 from pagedkv.course.judge.exercise import Part
+from pagedkv.course.judge.stub import is_stub
 
 
 def start():
