@@ -141,11 +141,9 @@ def test_bfloat16_outputs_are_rounded_to_even(length, num_queries):
     assert (attend(q, torch.zeros_like(v), v, tables, lens, query_start_loc=starts) == 1.0078125).all()
 
 
-def test_bfloat16_outputs_are_those_of_the_torch_backend_but_for_a_few_roundings():
-    batch = random_batch([70, 300], heads=(8, 2), head_dim=64, dtype=torch.float32, poison=0.0).to(DEVICE)
-    arguments = batch.q.bfloat16(), batch.k_cache.bfloat16(), batch.v_cache.bfloat16()
-    ours, torchs = (
-        paged_attention(*arguments, batch.block_tables, batch.seq_lens, backend=backend)
-        for backend in ("triton", "torch")
-    )
-    assert (ours == torchs).float().mean() > (0.99 if INTERPRETED else 0.8)
+def test_bfloat16_outputs_lean_neither_to_0_nor_away_from_it():
+    """In units of the last place; numbers whose bits are cut off lean by -0.5."""
+    batch = random_batch([70, 300], heads=(8, 2), head_dim=64, dtype=torch.bfloat16).to(DEVICE)
+    right, got = batch.expected()[0].double(), batch.run(attend).double()
+    unit = 2 ** (right.abs().log2().floor() - 7)
+    assert abs(((got.abs() - right.abs()) / unit).mean()) < 0.1
