@@ -72,11 +72,17 @@ def suppresses():
 
 
 def continues_in_finally():
-    while True:
-        try:
-            time.sleep(0.01)
-        finally:
-            continue  # noqa: B012
+    source = """
+while True:
+    try:
+        time.sleep(0.01)
+    finally:
+        continue
+"""
+    with warnings.catch_warnings():  # Python 3.14 warns of such a line
+        warnings.simplefilter("ignore")
+        code = compile(source, "<loop>", "exec")
+    exec(code)
 
 
 def calls_itself_in_except():
