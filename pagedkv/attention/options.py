@@ -38,4 +38,7 @@ class Options(NamedTuple):
         max_seq_len = capacity if self.max_seq_len is None else min(int(self.max_seq_len), capacity)
         scale = head_dim**-0.5 if self.scale is None else float(self.scale)
         window = None if self.window is None else min(int(self.window), max(capacity, 1))
-        return Options(max_seq_len, scale, window, *(x if x is None else float(x) for x in self[3:]))
+        numbers = self[3:]
+        if numbers != (None, None, None):  # a microsecond that a call without them is spared
+            numbers = (x if x is None else float(x) for x in numbers)
+        return Options(max_seq_len, scale, window, *numbers)
