@@ -33,16 +33,10 @@ def _mentions(module: str, name: str, *words: str) -> None:
 
 # (library, version seen in, what, where it is used): raises where it is not there
 NAMES = {
-    (
-        "triton",
-        "3.9.0",
-        "runtime.interpreter._interpreter.load(pointers, mask, other, dtype)",
-        "lesson_4_3/masking.py",
-    ): (
-        lambda: (
-            _of("triton.runtime.interpreter", "_interpreter", "load"),
-            _mentions("triton.runtime.interpreter", "InterpreterBuilder", "_interpreter.load(ptrs.data, mask.data, "),
-        )
+    ("triton", "3.9.0", "create_masked_load(ptrs, mask, other, ...)", "lesson_4_3/masking.py"): lambda: (
+        _of("triton.runtime.interpreter", "TensorHandle"),
+        _of("triton.runtime.interpreter", "interpreter_builder"),
+        _mentions("triton.runtime.interpreter", "InterpreterBuilder", "def create_masked_load(self, ptrs, mask, other"),
     ),
     ("triton", "3.9.0", "a kernel's fn and run", "lesson_4_3/masking.py"): lambda: (
         _of("triton.runtime.interpreter", "InterpretedFunction", "run"),

@@ -6,9 +6,10 @@ It is judged by what it does: served under load beside a bookkeeper, and asked t
 from functools import partial
 
 from pagedkv.course.draw.canvas import Canvas
-from pagedkv.course.judge.calling import NotAttempted, call, is_stub
+from pagedkv.course.judge.calling import NotAttempted, call
 from pagedkv.course.judge.compare import Wrong
 from pagedkv.course.judge.exercise import Exercise, Part
+from pagedkv.course.judge.stub import is_stub
 from pagedkv.course.lesson_2_2.pictures import shares_by_allocator
 from pagedkv.simulation.arena import Arena, Extent, OutOfMemory
 from pagedkv.simulation.experiment import CAPACITY, POLICIES
