@@ -18,7 +18,7 @@ HANDED_OVER = {
 def tasks() -> dict[str, str]:
     """The Markdown since the last check, by exercise."""
     found = {}
-    for path in sorted((editions.FOLDER / "solutions").glob("*.ipynb")):
+    for path in sorted(editions.FOLDER.glob("*.ipynb")):
         text = ""
         for cell in nbformat.read(path, as_version=4).cells:
             graded = cell.cell_type == "code" and editions.GRADED.search(cell.source)
