@@ -357,7 +357,7 @@ WRONG_MERGES = {
         "the largest lse that was subtracted is missing",
     ),
     "lses added": (lambda o, lse: (by_softmax(o, lse)[0], lse.sum(0)), "what is added are the sums"),
-    "one maximum for all heads": (one_maximum_for_all_heads, "e^lse overflows above 88"),
+    "one maximum for all heads": (one_maximum_for_all_heads, "subtract the largest lse of each head"),
     "a divisor that is never small": (a_divisor_of_at_least_one, "the divisor is kept from falling below 1"),
     "only the output": (lambda o, lse: by_softmax(o, lse)[0], "a tuple (output, lse) is expected, not a tensor"),
     "changes its input": (in_place_merge, "changes its input"),

@@ -91,4 +91,4 @@ def test_a_seeded_fault_is_caught(module, fault):
         {module: [FAULTS[module][fault]]}
     )  # outside the block below: fails if the text to replace is not there
     with pytest.raises(Exception):  # noqa: B017 whatever the fault leads to
-        run_state_machine_as_test(faulty, settings=STEPS)
+        run_state_machine_as_test(faulty, settings=settings(STEPS, max_examples=5000))  # ends at the first that shows it

@@ -85,6 +85,16 @@ def _powers_of_two(outputs, lses):
     return merge(outputs, lses * math.log(2))[0], merge(outputs, lses)[1]
 
 
+def _one_for_all_heads(outputs, lses):
+    """The largest lse of all heads is subtracted: those far below it are left with weights of 0."""
+    import torch
+
+    top = lses.max()
+    weights = torch.exp(lses - top)
+    total = weights.sum(0)
+    return (weights[..., None] * outputs).sum(0) / torch.where(total == 0, 1.0, total)[..., None], top + total.log()
+
+
 def _summed_lse(outputs, lses):
     return merge(outputs, lses)[0], lses.sum(0)
 
@@ -157,6 +167,7 @@ MERGE = Exercise(
             "scores in the thousands",
             ((9, 5, 3), 4000.0),
             ((2, 8), 9000.0),
+            mistakes=[(_one_for_all_heads, "subtract the largest lse of each head: below another's its weights are 0")],
             not_finite="e^lse overflows above 88 (709 in float64) and is 0 far below: subtract the largest lse first",
         ),
     ),
