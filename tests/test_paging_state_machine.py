@@ -90,5 +90,6 @@ def test_a_seeded_fault_is_caught(module, fault):
     faulty = machine(
         {module: [FAULTS[module][fault]]}
     )  # outside the block below: fails if the text to replace is not there
+    until_it_shows = settings(STEPS, max_examples=5000)
     with pytest.raises(Exception):  # noqa: B017 whatever the fault leads to
-        run_state_machine_as_test(faulty, settings=settings(STEPS, max_examples=5000))  # ends at the first that shows it
+        run_state_machine_as_test(faulty, settings=until_it_shows)
