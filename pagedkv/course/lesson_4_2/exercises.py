@@ -7,23 +7,10 @@ import math
 
 from pagedkv.course.judge.compare import SINGLE, Wrong
 from pagedkv.course.judge.exercise import Exercise, Part, calls
-from pagedkv.course.lesson_4_2.one_pass import ONE_PASS, merge
+from pagedkv.course.lesson_4_2.one_pass import ONE_PASS, added, first_only, merge, o_left
 from pagedkv.course.lesson_4_2.updates import bug_part
 
 # The merge
-
-
-def _added(a, b):
-    return merge(a, b)[0], a[1] + b[1], a[2] + b[2]
-
-
-def _first_only(a, b):
-    m, factor = merge(a, b)[0], (a[0] - merge(a, b)[0]).exp()
-    return m, a[1] * factor + b[1], a[2] * factor[..., None] + b[2]
-
-
-def _o_left(a, b):
-    return *merge(a, b)[:2], a[2] + b[2]
 
 
 def _inverted(a, b):
@@ -61,16 +48,16 @@ def _normalised(a, b):
 
 
 MERGE_MISTAKES = (
-    (_added, "l and O of different bases are added; multiply each by e^(its m - the new m) first"),
+    (added, "l and O of different bases are added; multiply each by e^(its m - the new m) first"),
     (
-        _first_only,
+        first_only,
         "only the first state is brought to the new base; the second may be the one with the smaller maximum",
     ),
     (
-        lambda a, b: _first_only(b, a),
+        lambda a, b: first_only(b, a),
         "only the second state is brought to the new base; the first may be the one with the smaller maximum",
     ),
-    (_o_left, "O must be multiplied by the same factor as l"),
+    (o_left, "O must be multiplied by the same factor as l"),
     (_inverted, "the factor is upside down: it is e^(old m - new m), which is at most 1"),
     (_base_as_maximum, "where neither state has seen anything, m must stay -inf; 0 is a base to subtract, no maximum"),
     (

@@ -180,16 +180,16 @@ def _mean(blocks):
     return sum(parts) / len(parts)
 
 
-def _added(a, b):
+def added(a, b):
     return merge(a, b)[0], a[1] + b[1], a[2] + b[2]
 
 
-def _first_only(a, b):
+def first_only(a, b):
     m, factor = merge(a, b)[0], (a[0] - merge(a, b)[0]).exp()
     return m, a[1] * factor + b[1], a[2] * factor[..., None] + b[2]
 
 
-def _o_left(a, b):
+def o_left(a, b):
     return *merge(a, b)[:2], a[2] + b[2]
 
 
@@ -201,10 +201,10 @@ STREAM_MISTAKES = (
         "each block has a softmax of its own, and their mean is taken; bring l and O to one base and divide once, at "
         "the end",
     ),
-    (_stream(_added), "l and O of different bases are added; multiply each by e^(its m - the new m) first"),
-    (_stream(_first_only), "the block's own l and O are relative to its own maximum; bring them to the new base too"),
+    (_stream(added), "l and O of different bases are added; multiply each by e^(its m - the new m) first"),
+    (_stream(first_only), "the block's own l and O are relative to its own maximum; bring them to the new base too"),
     (lambda blocks: _state(blocks)[2], "O is a sum of weighted values; divide it by l, once, at the end"),
-    (_stream(_o_left), "O must be multiplied by the same factor as l"),
+    (_stream(o_left), "O must be multiplied by the same factor as l"),
     (_loop(o_factor=False), "O must be multiplied by the same factor as l"),
     (
         _loop(l_factor=False),
