@@ -101,13 +101,15 @@ class BlockPool:
         """Declare that a block holds reusable content: `on_lost(block_id)` is called once, when it is handed out again
         or forgotten.
         """
-        if not self.ref_count(block_id):
+        block_id = whole_number("block_id", block_id, 0, self.num_blocks - 1)
+        if not self._refs[block_id]:
             raise ValueError(f"block_id {block_id} is free: only allocated blocks can be kept")
         self.forget(block_id)
         self._kept[block_id] = on_lost
 
     def forget(self, block_id: int) -> None:
         """Declare a block's content worthless, as before it is overwritten. Nothing happens if it is not kept."""
+        block_id = whole_number("block_id", block_id, 0, self.num_blocks - 1)
         if block_id in self._kept:
             self._kept.pop(block_id)(block_id)
             if block_id in self._idle:

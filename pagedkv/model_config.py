@@ -29,7 +29,16 @@ SLIDES = {"full_attention": False, "sliding_attention": True}  # entries of laye
 EVERY_LAYER_SLIDES = {"use_sliding_window": True, "max_window_layers": 0}
 QWEN = {"use_sliding_window": False}
 LEFT_OUT = {  # by model_type: what its code assumes where the file says nothing
-    "gemma2": {"head_dim": 256, "sliding_window": 4096, "sliding_window_pattern": 2},
+    "falcon": {"multi_query": True},
+    "gemma": {"head_dim": 256},
+    "gpt_bigcode": {"multi_query": True},
+    "gemma2": {
+        "num_attention_heads": 8,
+        "num_key_value_heads": 4,
+        "head_dim": 256,
+        "sliding_window": 4096,
+        "sliding_window_pattern": 2,
+    },
     "gemma3": {
         "num_attention_heads": 8,
         "num_key_value_heads": 4,
@@ -40,7 +49,9 @@ LEFT_OUT = {  # by model_type: what its code assumes where the file says nothing
     "gpt_oss": {"head_dim": 64, "sliding_window": 128, "sliding_window_pattern": 2},
     "qwen3": QWEN | {"head_dim": 128},
     **dict.fromkeys(("qwen2", "qwen2_moe", "qwen3_moe", "qwen2_vl", "qwen2_5_vl"), QWEN),
-    **dict.fromkeys(("mistral", "mixtral", "phi3", "phimoe", "starcoder2"), EVERY_LAYER_SLIDES),
+    "mistral": EVERY_LAYER_SLIDES | {"num_key_value_heads": 8, "sliding_window": 4096},
+    "mixtral": EVERY_LAYER_SLIDES | {"num_key_value_heads": 8},
+    **dict.fromkeys(("phi3", "phimoe", "starcoder2"), EVERY_LAYER_SLIDES),
 }
 
 # Keys that may change what is kept: those that speak of it, and some that do not sound like it.
@@ -94,7 +105,8 @@ def _read(config) -> dict:
         if value and name not in known and SPEAKS_OF_IT.search(name):
             raise ValueError(f"{name} is not understood, and may change what a layer keeps: it is {value!r}")
     defaults = LEFT_OUT.get(str(keys.get("model_type")).removesuffix("_text"), {})
-    return {name: value for name, value in defaults.items() if _found(keys, name) is None} | keys
+    stated = {name for level in levels for name in level}  # null, too: mistral's says that there is no window
+    return {name: value for name, value in defaults.items() if _found(stated, name) is None} | keys
 
 
 def _found(keys, name) -> str | None:
@@ -120,9 +132,10 @@ def _flag(keys, name) -> bool:
 def _dtype_bytes(keys) -> int:
     """Bytes of the model's own dtype, in which engines keep K and V unless they are told otherwise."""
     quantized = keys.get("quantization_config")
-    scheme = quantized.get("kv_cache_scheme") if isinstance(quantized, Mapping) else None
-    if scheme is not None:
-        raise ValueError(f"dtype_bytes must be given, since config has a kv_cache_scheme: {scheme!r}")
+    items = quantized.items() if isinstance(quantized, Mapping) else ()
+    scheme = next(((key, value) for key, value in items if key.startswith("kv_cache") and value is not None), None)
+    if scheme:
+        raise ValueError(f"dtype_bytes must be given, since quantization_config has a {scheme[0]}: {scheme[1]!r}")
     found = _found(keys, "dtype")
     if found is None:
         raise ValueError("dtype is missing in config, and so is torch_dtype: dtype_bytes must be given")

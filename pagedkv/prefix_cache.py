@@ -9,7 +9,7 @@ from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
-from pagedkv.arguments import listed
+from pagedkv.arguments import listed, whole_number
 from pagedkv.block_pool import BlockPool
 
 
@@ -95,7 +95,8 @@ class PrefixCache:
         Where other blocks hold the same content already, `match` goes on giving the one known longest; the others take
         its place when its content is lost.
         """
-        blocks = listed("blocks", blocks, "block ids")
+        last = self._pool.num_blocks - 1
+        blocks = [whole_number("blocks", block_id, 0, last) for block_id in listed("blocks", blocks, "block ids")]
         keys = list(self._keys(token_ids, identity))
         if len(blocks) < len(keys) or len(set(blocks)) != len(blocks):
             raise ValueError(

@@ -245,6 +245,10 @@ def changes_input(xs, n):
     return scaled_sum(xs, n)
 
 
+def ends_generators(xs, n):
+    raise GeneratorExit
+
+
 WRONG_FUNCTIONS = {
     "not the right value": (lambda xs, n: 9, "too small"),
     "the commonest mistake": (lambda xs, n: sum(xs), "Each sum counts n times"),
@@ -256,6 +260,7 @@ WRONG_FUNCTIONS = {
     "a changed input": (changes_input, "changes its input `xs`"),
     "too few parameters": (lambda xs: 1, "raises TypeError"),
     "the interpreter's end": (lambda xs, n: sys.exit(), "raises SystemExit"),
+    "no Exception": (ends_generators, "raises GeneratorExit"),
     "the value instead of the function": (45, "without calling it"),
 }
 

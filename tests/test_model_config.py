@@ -190,6 +190,31 @@ def test_another_dtype_for_the_cache():
     assert kv_layers(GQA | scheme, dtype_bytes=1) == KVShape(32, 8, 128, 1)
     with pytest.raises(ValueError, match="dtype_bytes must be given.*kv_cache_scheme"):
         kv_layers(GQA | scheme)
+    with pytest.raises(ValueError, match="dtype_bytes must be given.*kv_cache_quant_algo"):
+        kv_layers(GQA | {"quantization_config": {"quant_method": "modelopt", "kv_cache_quant_algo": "FP8"}})
+
+
+SMALL = {"num_hidden_layers": 2, "num_attention_heads": 16, "hidden_size": 2048, "dtype": "bfloat16"}
+
+
+@pytest.mark.parametrize(
+    ("keys", "heads", "head_dim"),
+    [
+        ({"model_type": "mixtral"}, 8, 128),
+        ({"model_type": "mixtral", "num_key_value_heads": None}, 16, 128),
+        ({"model_type": "gpt_bigcode"}, 1, 128),
+        ({"model_type": "falcon"}, 1, 128),
+        ({"model_type": "falcon", "multi_query": False}, 16, 128),
+        ({"model_type": "gemma"}, 16, 256),
+    ],
+)
+def test_what_a_model_assumes_where_its_file_says_nothing(keys, heads, head_dim):
+    assert kv_layers(SMALL | keys) == KVShape(2, heads, head_dim)
+
+
+def test_mistral_has_a_window_unless_its_file_says_null():
+    assert kv_layers(SMALL | {"model_type": "mistral"}) == WindowedShape((4096, 4096), 8, 128)
+    assert kv_layers(SMALL | {"model_type": "mistral", "sliding_window": None}) == KVShape(2, 8, 128)
 
 
 def test_the_file_is_left_as_it_is():

@@ -319,3 +319,19 @@ def test_tokens_may_come_as_numpy():
     server = Server(8)
     server.run(tokens(9))
     assert server.run(np.arange(9))[0] == 8
+
+
+@pytest.mark.parametrize(("library", "maker"), [("numpy", "array"), ("torch", "tensor")])
+def test_blocks_of_another_library_are_lost_when_they_are_handed_out_again(library, maker):
+    as_list = getattr(pytest.importorskip(library), maker)
+    pool = BlockPool(4, 4)
+    cache, blocks = PrefixCache(pool), pool.allocate(2)
+    cache.insert(range(8), as_list(blocks))
+    pool.free(blocks)
+    found = cache.match(range(9))
+    assert found == blocks and all(type(block_id) is int for block_id in found)
+    pool.free(found)
+    pool.allocate(4)
+    assert len(cache) == 0 and cache.match(range(9)) == []
+    with pytest.raises(ValueError, match="distinct blocks"):
+        cache.insert(range(8), as_list([0, 0]))

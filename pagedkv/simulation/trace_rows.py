@@ -179,7 +179,7 @@ def _is_number(cell) -> bool:
         float(cell)
     except (TypeError, ValueError):
         return False
-    return True
+    return "_" not in str(cell)  # Python's own digit separator
 
 
 def _json_row(line: str) -> dict:

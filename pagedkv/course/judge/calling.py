@@ -12,7 +12,7 @@ from collections import deque
 import numpy as np
 
 from pagedkv.course.judge.compare import Wrong, is_tensor, kind
-from pagedkv.course.judge.limit import limited
+from pagedkv.course.judge.limit import TooLong, limited
 
 
 class NotAttempted(Exception):
@@ -35,7 +35,9 @@ def call(function, *inputs, changes: tuple[int, ...] = (), answer=None):
             result = limited(function, *given)
         except NotImplementedError:
             raise NotAttempted from None
-        except (Exception, SystemExit) as error:
+        except (TooLong, KeyboardInterrupt):
+            raise
+        except BaseException as error:  # whatever the answer raises is said, not passed on
             raise Wrong(_what_was_raised(error, answer)) from None
     for i, (value, before) in enumerate(zip(given, inputs, strict=True)):
         if i not in changes and freeze(value) != freeze(before):
