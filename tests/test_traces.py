@@ -387,6 +387,8 @@ def test_a_unit_holds_for_every_form(tmp_path):
         load_trace(numbers)
     with pytest.raises(ValueError, match="line 2: TIMESTAMP must be a number \\(s\\), not '2023"):
         load_trace(write(tmp_path, FORMS["azure 2023"]), unit="s")
+    with pytest.raises(ValueError, match="line 2: Timestamp must be a number \\(s\\), not '1_5'"):
+        load_trace(write(tmp_path, FORMS["burstgpt"].replace("5,Chat", "1_5,Chat")))
     with pytest.raises(ValueError, match="line 2: Timestamp must be within 285 years of 0, not 1.7e\\+12 s"):
         load_trace(write(tmp_path, FORMS["burstgpt"].replace("5,Chat", "1700000000000,Chat")))
 
