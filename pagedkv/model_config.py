@@ -58,7 +58,8 @@ LEFT_OUT = {  # by model_type: what its code assumes where the file says nothing
 SPEAKS_OF_IT = re.compile(
     r"(^|_)(kv|key_value|head_dim|window|sliding|swa|chunk|layers?_types?|block_types?|mamba|ssm|conv|linear|hybrid)(_|$)"
     r"|^(attn_(type_list|layer\w+)|attention_(types|k_eq_v)|full_att\w+|cross_attention_layers|is_encoder_decoder"
-    r"|multi_query_group_num|num_attention_groups|block_configs|compress_ratios|use_cla|index_topk)$"
+    r"|multi_query_group_num|num_attention_groups|block_configs|compress_ratios|use_cla|index_topk"
+    r"|total_ut_steps|slstm_at|add_cross_attention)$"
 )
 KNOWN = {name for names in NAMES.values() for name in names} | {
     *("layer_types", "use_sliding_window", "max_window_layers", "multi_query", "mlp_layer_types"),

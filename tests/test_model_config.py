@@ -292,6 +292,9 @@ def test_what_is_refused(config, error, words):
         ("attention_types", [[["global", "local"], 12]]),  # GPT-Neo
         ("block_configs", [{}]),
         ("use_cla", True),  # Hunyuan
+        ("total_ut_steps", 4),  # Ouro, whose layers run several times
+        ("slstm_at", [1]),  # xLSTM
+        ("add_cross_attention", True),
     ],
 )
 def test_a_key_that_may_change_what_is_kept_is_named(name, value):
