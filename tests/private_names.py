@@ -33,12 +33,12 @@ def _mentions(module: str, name: str, *words: str) -> None:
 
 # (library, version seen in, what, where it is used): raises where it is not there
 NAMES = {
-    ("triton", "3.9.0", "create_masked_load(ptrs, mask, other, ...)", "lesson_4_3/masking.py"): lambda: (
+    ("triton", "3.9.0", "create_masked_load(ptrs, mask, other, ...)", "lesson_4_4/masking.py"): lambda: (
         _of("triton.runtime.interpreter", "TensorHandle"),
         _of("triton.runtime.interpreter", "interpreter_builder"),
         _mentions("triton.runtime.interpreter", "InterpreterBuilder", "def create_masked_load(self, ptrs, mask, other"),
     ),
-    ("triton", "3.9.0", "a kernel's fn and run", "lesson_4_3/masking.py"): lambda: (
+    ("triton", "3.9.0", "a kernel's fn and run", "lesson_4_4/masking.py"): lambda: (
         _of("triton.runtime.interpreter", "InterpretedFunction", "run"),
         _mentions("triton.runtime.interpreter", "InterpretedFunction", "self.fn = fn"),
         _of("triton.runtime.jit", "JITFunction", "run"),

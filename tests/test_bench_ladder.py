@@ -1,4 +1,4 @@
-"""The rungs of lesson 4.3, and the ceilings' kernels, in the interpreter (on a GPU where there is one): plain, but
+"""The rungs of lesson 4.4, and the ceilings' kernels, in the interpreter (on a GPU where there is one): plain, but
 right.
 """
 

@@ -120,7 +120,7 @@ def test_readme_says_which_notebooks_were_run_on_the_gpu_of_the_record():
     names = [path.relative_to(ROOT).as_posix() for path in paths]
     assert recorded(notebooks, names) in " ".join(README.split())
     for entry in filter(lambda entry: entry["as_stored"], notebooks["notebooks"]):
-        assert (entry["gpu_bytes"] > 0) == Path(entry["notebook"]).name.startswith(("4_3", "5_1")), entry
+        assert (entry["gpu_bytes"] > 0) == Path(entry["notebook"]).name.startswith(("4_3", "4_4", "4_5", "5_1")), entry
 
 
 def test_a_notebook_that_the_record_lacks_or_that_differed_is_named():

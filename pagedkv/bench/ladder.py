@@ -1,4 +1,4 @@
-"""The rungs of lesson 4.3's ladder as implementations to time beside the production kernel, which is the last of them;
+"""The rungs of lesson 4.4's ladder as implementations to time beside the production kernel, which is the last of them;
 and that kernel with one of its settings changed at a time, to see what each brings.
 """
 

@@ -11,7 +11,7 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 
 NO_TRITON = (
-    "Triton is not installed (it exists for Linux only): lesson 4.3 shows recorded measurements, all else runs on "
+    "Triton is not installed (it exists for Linux only): lesson 4.4 shows recorded measurements, all else runs on "
     "PyTorch."
 )
 NO_TORCH = (
@@ -69,7 +69,7 @@ def _advice(device: str) -> str:
     triton, numpy = _version("triton"), _version("numpy")
     if device == "cpu" and triton.startswith("3.6.") and not numpy.startswith(("2.0.", "2.1.", "2.2.", "2.3.")):
         return f"triton {triton} cannot interpret kernels with numpy {numpy}: install triton 3.7, or numpy below 2.4"
-    return f"wrong, with triton {triton} and numpy {numpy}; do not trust lesson 4.3 here, use requirements.txt"
+    return f"wrong, with triton {triton} and numpy {numpy}; do not trust lesson 4.4 here, use requirements.txt"
 
 
 def _torch():

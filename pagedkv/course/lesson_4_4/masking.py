@@ -1,4 +1,4 @@
-"""The exercise of lesson 4.3 in which a kernel reads what it must not: unused slots, and entries past the end of its
+"""The exercise of lesson 4.4 in which a kernel reads what it must not: unused slots, and entries past the end of its
 block table.
 """
 
@@ -132,7 +132,7 @@ def _guarded(hidden: float, *tensors):
 
 
 MASKING = Exercise(
-    "4.3-masking",
+    "4.4-masking",
     "mend the masks of a kernel",
     (
         _kernel_part("a full last block", math.nan, (8, 16, 32)),

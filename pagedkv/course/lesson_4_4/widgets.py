@@ -1,8 +1,8 @@
-"""The widget of lesson 4.3: how sequences are cut into splits."""
+"""The widget of lesson 4.4: how sequences are cut into splits."""
 
 from pagedkv.bench.cases import GRID, ragged
 from pagedkv.course.draw import widget
-from pagedkv.course.lesson_4_3 import pictures
+from pagedkv.course.lesson_4_4 import pictures
 
 MULTIPROCESSORS = 132  # of an H100 or H200
 BATCHES = {

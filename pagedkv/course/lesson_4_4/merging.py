@@ -1,4 +1,4 @@
-"""The exercise of lesson 4.3 that merges what the splits of a sequence hand over: normalised outputs and their
+"""The exercise of lesson 4.4 that merges what the splits of a sequence hand over: normalised outputs and their
 log-sum-exps.
 """
 
@@ -125,7 +125,7 @@ SEVERAL = (
 )
 
 MERGE = Exercise(
-    "4.3-merge",
+    "4.4-merge",
     "merge the parts of split-KV",
     (
         _merge_part(

@@ -1,4 +1,4 @@
-"""Lesson 4.3: what its checks accept and refuse, what an offset that overflows does, and what its pictures count."""
+"""Lesson 4.4: what its checks accept and refuse, what an offset that overflows does, and what its pictures count."""
 
 import functools
 import importlib.util
@@ -16,20 +16,20 @@ from widget_rules import widget_tests
 
 from pagedkv.course.draw import style
 from pagedkv.course.judge.check import check
-from pagedkv.course.lesson_4_3 import exercises, far_kernel, merging, pictures, widgets
+from pagedkv.course.lesson_4_4 import exercises, far_kernel, merging, pictures, widgets
 
 torch = pytest.importorskip("torch")
 
 # By exercise: mutants that gain every point, and why they are right answers too. `...` stands for any other number.
 EQUIVALENT = {
-    "4.3-masking": {
+    "4.4-masking": {
         "0 → ...": "a hidden token's block is not read",
         "0.0 → ...": "a hidden key's score is replaced, and a hidden value has weight 0: any finite number serves",
     },
-    "4.3-offsets": {
+    "4.4-offsets": {
         "exact + 2 ** (bits - 1) → exact - 2 ** (bits - 1)": "they differ by 2**bits, which the remainder drops"
     },
-    "4.3-merge": {
+    "4.4-merge": {
         "0.0 → ...": "any finite base serves where nothing was visible",
         "1.0 → ...": "where the total is 0, any divisor gives the output 0",
     },
@@ -161,27 +161,27 @@ WRONG_KERNELS = {
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # a wrong kernel may divide 0 by 0
 @pytest.mark.parametrize("change", RIGHT_KERNELS.values(), ids=RIGHT_KERNELS)
 def test_a_mended_kernel_passes(change, tmp_path):
-    assert check("4.3-masking", kernel(tmp_path, **change)).points == 3
+    assert check("4.4-masking", kernel(tmp_path, **change)).points == 3
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # a wrong kernel may divide 0 by 0
 @pytest.mark.parametrize(("change", "sentence"), WRONG_KERNELS.values(), ids=WRONG_KERNELS)
 def test_a_faulty_kernel_is_told_what_is_wrong(change, sentence, tmp_path, capsys):
-    assert check("4.3-masking", kernel(tmp_path, **change)).points < 3
+    assert check("4.4-masking", kernel(tmp_path, **change)).points < 3
     assert any(piece in capsys.readouterr().out for piece in sentence.split("|"))
 
 
 def test_a_kernel_with_its_lines_missing_is_not_attempted(tmp_path, capsys):
-    assert check("4.3-masking", kernel(tmp_path, loads="...")).points == 0
+    assert check("4.4-masking", kernel(tmp_path, loads="...")).points == 0
     assert capsys.readouterr().out.count("not attempted  ") == 3
-    assert check("4.3-masking", None).points == 0  # what the notebook hands over where Triton is missing
+    assert check("4.4-masking", None).points == 0  # what the notebook hands over where Triton is missing
 
 
 def test_something_that_is_no_kernel_gets_a_sentence(capsys):
-    assert [nonsense for nonsense in NONSENSE if check("4.3-masking", nonsense).points] == []
+    assert [nonsense for nonsense in NONSENSE if check("4.4-masking", nonsense).points] == []
     assert "Traceback" not in capsys.readouterr().out
     for form, words in ((lambda *inputs: 0, "not a function"), ({}, "not a dict"), (7, "not a whole number")):
-        check("4.3-masking", form)
+        check("4.4-masking", form)
         assert f"a kernel is expected, a function under @triton.jit, {words}." in capsys.readouterr().out
 
 
@@ -319,7 +319,7 @@ def test_scores_in_the_thousands_by_hand():
 
 @pytest.mark.parametrize("answer", [no_maximum])
 def test_who_subtracts_no_maximum_is_not_told_of_a_guard_only(answer, capsys):
-    check("4.3-merge", answer)
+    check("4.4-merge", answer)
     assert "0 / 0" not in capsys.readouterr().out
 
 
@@ -401,16 +401,16 @@ WRONG_PREDICTIONS = {
 }
 
 RIGHT = {
-    "4.3-offsets": [(exercises.offset, exercises.first_wrong_block), (with_numpy, search), (by_hand, search)],
-    "4.3-merge": [merging.merge, one_after_the_other, by_softmax, as_a_list, sums_in_float32],
-    "4.3-predict": [(exercises.predict_us, 1.0, 4.0), (in_seconds, 1, 4), (by_numpy, np.float64(1.0), 4)],
+    "4.4-offsets": [(exercises.offset, exercises.first_wrong_block), (with_numpy, search), (by_hand, search)],
+    "4.4-merge": [merging.merge, one_after_the_other, by_softmax, as_a_list, sums_in_float32],
+    "4.4-predict": [(exercises.predict_us, 1.0, 4.0), (in_seconds, 1, 4), (by_numpy, np.float64(1.0), 4)],
 }
 WRONG = {
-    "4.3-offsets": [*WRONG_OFFSETS.values()],
-    "4.3-merge": [*WRONG_MERGES.values()],
-    "4.3-predict": [*WRONG_PREDICTIONS.values()],
+    "4.4-offsets": [*WRONG_OFFSETS.values()],
+    "4.4-merge": [*WRONG_MERGES.values()],
+    "4.4-predict": [*WRONG_PREDICTIONS.values()],
 }
-WITHOUT_KERNELS = [exercise for exercise in exercises.EXERCISES if exercise.name != "4.3-masking"]
+WITHOUT_KERNELS = [exercise for exercise in exercises.EXERCISES if exercise.name != "4.4-masking"]
 
 test_right, test_stubs, test_nonsense, test_wrong = exercise_tests(WITHOUT_KERNELS, RIGHT, WRONG)
 
@@ -418,7 +418,7 @@ test_right, test_stubs, test_nonsense, test_wrong = exercise_tests(WITHOUT_KERNE
 @pytest.mark.parametrize("answer", [None, object()])
 def test_a_kernel_is_not_judged_without_triton(answer, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "triton", None)
-    assert check("4.3-masking", answer).points == 0
+    assert check("4.4-masking", answer).points == 0
     assert "needs Triton (Linux)" in capsys.readouterr().out
 
 

@@ -1,12 +1,12 @@
-"""Exercises of lesson 4.3: offsets in 32 and 64 bits, and time from bytes; a masking fault in a kernel is in `masking`,
+"""Exercises of lesson 4.4: offsets in 32 and 64 bits, and time from bytes; a masking fault in a kernel is in `masking`,
 the merge of split-KV in `merging`.
 """
 
 import math
 
 from pagedkv.course.judge.exercise import Exercise, calls, equals
-from pagedkv.course.lesson_4_3.masking import MASKING
-from pagedkv.course.lesson_4_3.merging import MERGE
+from pagedkv.course.lesson_4_4.masking import MASKING
+from pagedkv.course.lesson_4_4.merging import MERGE
 
 # Offsets
 
@@ -88,7 +88,7 @@ def _scaled(factor: float):
 EXERCISES = [
     MASKING,
     Exercise(
-        "4.3-offsets",
+        "4.4-offsets",
         "offsets in 32 and in 64 bits",
         (
             calls(
@@ -140,7 +140,7 @@ EXERCISES = [
     ),
     MERGE,
     Exercise(
-        "4.3-predict",
+        "4.4-predict",
         "predict the time of the attention of a decode step",
         (
             calls(

@@ -1,4 +1,4 @@
-"""The pictures of lesson 4.3: sectors that a load touches, heads packed into a product, splits; and the charts of the
+"""The pictures of lesson 4.4: sectors that a load touches, heads packed into a product, splits; and the charts of the
 recorded run.
 """
 
