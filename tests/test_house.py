@@ -24,11 +24,12 @@ FLOORS = {
     "attention": ("arguments", "sizing", "tensors"),
     "simulation": BLOCKS,
     "bench": (*ENGINE, "simulation"),
-    "course": (*BELOW_THE_COURSE, "course.draw", "course.judge", "course.lessons", *WINGS),
+    "course": (*BELOW_THE_COURSE, "course.draw", "course.judge", "course.lessons", "course.thread", *WINGS),
     "course.lessons": (),  # the wings are found by their folders
-    "course.draw": BELOW_THE_COURSE,
+    "course.thread": (),  # the request that every lesson follows
+    "course.draw": (*BELOW_THE_COURSE, "course.lessons", "course.thread"),
     "course.judge": (*BELOW_THE_COURSE, "course.lessons"),
-    **dict.fromkeys(WINGS, (*BELOW_THE_COURSE, "course.draw", "course.judge")),
+    **dict.fromkeys(WINGS, (*BELOW_THE_COURSE, "course.draw", "course.judge", "course.thread")),
 }
 FLOORS["__init__"] = ()  # of the package: it hands nothing on
 FLOORS["course.lesson_1"] += ("course.lessons",)  # for the map
@@ -106,3 +107,12 @@ def test_every_wing_has_its_tests():
     if not tests:
         pytest.skip("what is handed out has no solutions, and none of the tests that hold them")
     assert {f"test_{wing.removeprefix('course.')}.py" for wing in WINGS} == tests
+
+
+def test_every_lesson_but_the_first_says_what_happens_to_the_request_that_all_follow():
+    silent = [
+        path.parent.name
+        for path in sorted(PACKAGE.glob("course/lesson_*/__init__.py"))
+        if "\nTHREAD = " not in path.read_text(encoding="utf-8")
+    ]
+    assert silent == ["lesson_1"]

@@ -21,6 +21,7 @@ FILES = {
 
 TITLE = "Throw-away"
 SENTENCE = "twice as many,\\nfor a test"
+THREAD = "Its tokens are thrown away."
 ''',
     f"pagedkv/course/lesson_{NAME[:3]}/exercises.py": '''"""Exercises of lesson 4.9: doubling."""
 
@@ -53,10 +54,11 @@ FINDS = """
 import os
 from pagedkv.course.judge.check import check
 from pagedkv.course.judge.progress import progress, score
+from pagedkv.course.draw.thread import strip
 from pagedkv.course.lesson_1.pictures import chapter_map
 from pagedkv.course.lessons import all_figures
 print(check("4.9-double", lambda n: n * 2).points)
-print("figure_9" in all_figures(), chapter_map()[1])
+print("figure_9" in all_figures(), chapter_map()[1], strip("4.9")[1])
 score("4.9")
 progress()
 """
@@ -93,7 +95,7 @@ def run(course: Path, *arguments: str) -> str:
 def test_its_exercise_its_figure_and_its_row_on_the_map_are_found(course):
     said = run(course, "-c", FINDS)
     assert "numbers" in said and "\n1\nTrue" in said
-    assert "algorithm: 4.9 Throw-away. Then 5.1" in said
+    assert "algorithm: 4.9 Throw-away. Then 5.1" in said and "in 4.9, Throw-away. Its tokens are thrown away" in said
     assert "4.9-double           1 of 1   doubling" in said and re.search(
         r"^4\.9  □ +0 of 1 points$", said, re.MULTILINE
     )

@@ -1,7 +1,8 @@
 """The lessons, found by their folders: a wing is `lesson_X_Y/`, and nothing is registered anywhere.
 
-A wing says its TITLE, and the SENTENCE of its box on the map where it is one of a chapter's lessons. Its `exercises.py`
-has EXERCISES, its `pictures.py` the FIGURES that are stored in figures/; a wing without one of these files has none.
+A wing says its TITLE, the SENTENCE of its box on the map where it is one of a chapter's lessons, and the THREAD of the
+strip at its top (`draw/thread.py`). Its `exercises.py` has EXERCISES, its `pictures.py` the FIGURES that are stored in
+figures/; a wing without one of these files has none.
 """
 
 from collections.abc import Callable
@@ -25,6 +26,11 @@ class Wing(NamedTuple):
     def sentence(self) -> str:
         """What the lesson adds, in two lines; empty for those that frame the chapter."""
         return getattr(import_module(self.package), "SENTENCE", "")
+
+    @property
+    def thread(self) -> str:
+        """What the lesson does with the request that the course follows, in one or two lines; empty for lesson 1."""
+        return getattr(import_module(self.package), "THREAD", "")
 
     def find(self, file: str, name: str, default):
         """`name` from one of the wing's files, `default` where the wing has no such file or the file no such name."""
