@@ -170,6 +170,7 @@ def test_no_state_of_the_process_reaches_a_result(name):
 
 
 @pytest.mark.parametrize("enter", STATES.values(), ids=STATES)
+@pytest.mark.thorough
 def test_a_warm_up_runs_in_any_state(enter, monkeypatch):
     triton_only_where_it_is("triton")
     from pagedkv.attention.triton.warmup import warmup

@@ -61,6 +61,7 @@ def test_auto_is_torch_on_a_cpu_and_imports_no_triton():
 
 
 @needs_triton
+@pytest.mark.thorough
 def test_the_interpreter_may_be_chosen_after_pagedkv_was_imported(interpreter):
     assert (
         python(
@@ -102,6 +103,7 @@ INTERPRETER_ONLY = (
     ["", "import pagedkv.attention.triton, os; os.environ['TRITON_INTERPRET'] = '1'"],
     ids=["never", "too late"],
 )
+@pytest.mark.thorough
 def test_compiled_kernels_refuse_cpu_tensors_in_one_line(before):
     assert python(before + REFUSED, TRITON_INTERPRET="0") == INTERPRETER_ONLY
 
@@ -116,6 +118,7 @@ def test_compiled_kernels_refuse_cpu_tensors_in_one_line(before):
         "import torch._inductor.runtime.triton_helpers",
     ],
 )
+@pytest.mark.thorough
 def test_a_triton_that_was_imported_to_compile_interprets_all_the_same(earlier, interpreter):
     """Its own functions, such as tl.zeros, are decorated when it is imported. Seen with Triton 3.9, PyTorch 2.13."""
     assert python(earlier + "\n" + CALL + "print(call('triton').mean().item())") == "1.0"
@@ -131,6 +134,7 @@ for value in ("0", "false", "off", "", "1", "true", "True", "on", "YES", "y"):
 
 
 @needs_triton
+@pytest.mark.thorough
 def test_the_interpreter_is_on_where_triton_says_so(interpreter):
     assert python(VALUES) == "0000111111"
     code = CALL + "print(call('triton').mean().item())\n" + AUTO_ON_A_GPU

@@ -37,7 +37,9 @@ def check(batch, **options):
 
 
 @pytest.mark.parametrize("heads", HEADS, ids=str)
-@pytest.mark.parametrize("block_size", [1, 2, 16, 64, 256])
+@pytest.mark.parametrize(
+    "block_size", [1, 16, *(pytest.param(size, marks=pytest.mark.thorough) for size in (2, 64, 256))]
+)
 def test_lengths_around_a_block_at_every_head_dim(block_size, heads):
     lengths = [0, 1, block_size - 1, block_size, block_size + 1, 2 * block_size, 2 * block_size + 3]
     for seed, head_dim in enumerate([16, 64, 80, 96, 128, 192, 256]):

@@ -18,6 +18,7 @@ def stored(path, code: str, output: str):
     nbformat.write(nbformat.v4.new_notebook(cells=[cell], metadata=metadata), path)
 
 
+@pytest.mark.thorough
 def test_the_record_tells_a_notebook_that_differs_from_one_that_does_not(tmp_path):
     (tmp_path / "notebooks/solutions").mkdir(parents=True)
     stored(tmp_path / "notebooks/right.ipynb", "print(6 * 7)", "42\n")

@@ -27,6 +27,7 @@ def test_every_stored_file_is_a_figure_of_a_lesson():
         assert {path.stem for path in STORED.glob(f"*.{kind}")} == set(FIGURES)
 
 
+@pytest.mark.thorough
 def test_the_stored_figure_is_what_the_code_draws(figure, tmp_path):
     name, picture, alt = figure
     pinned = (ROOT / "requirements.txt").read_text().split("matplotlib==")[1].split()[0]

@@ -101,6 +101,7 @@ def test_its_exercise_its_figure_and_its_row_on_the_map_are_found(course):
     )
 
 
+@pytest.mark.thorough
 def test_its_notebook_is_built_and_the_tables_are_held_against_it(course):
     assert f"{NAME}.ipynb: stored" in run(course, "-m", "pagedkv.course.editions", NAME)
     learner = nbformat.read(course / f"notebooks/{NAME}.ipynb", as_version=4)

@@ -167,6 +167,7 @@ def nbval(folder: Path) -> subprocess.CompletedProcess:
     return subprocess.run(command, capture_output=True, text=True)
 
 
+@pytest.mark.thorough
 def test_widgets_timings_and_long_streams_pass_nbval_and_build_to_the_same_bytes(tmp_path):
     notebook = notebook_of("import time\ntime.perf_counter_ns()", tags=[editions.IGNORE])
     notebook.cells += notebook_of(WIDGET, LONG_STREAM).cells[1:]
@@ -182,6 +183,7 @@ def test_widgets_timings_and_long_streams_pass_nbval_and_build_to_the_same_bytes
     assert nbval(tmp_path).returncode == 1
 
 
+@pytest.mark.thorough
 def test_the_first_lesson_runs_from_any_folder(tmp_path):
     run(read(ROOT / "notebooks/1_start_here.ipynb"), tmp_path)
 

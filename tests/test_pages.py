@@ -18,6 +18,7 @@ def page(notebook: Path) -> str:
 
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
+@pytest.mark.thorough
 def test_pictures_keep_their_words_and_links_lead_to_pages(notebook):
     from bs4 import BeautifulSoup
 

@@ -86,6 +86,7 @@ FAULTS = {
 @pytest.mark.parametrize(
     ("module", "fault"), [(module, fault) for module, faults in FAULTS.items() for fault in faults]
 )
+@pytest.mark.thorough
 def test_a_seeded_fault_is_caught(module, fault):
     faulty = machine(
         {module: [FAULTS[module][fault]]}
