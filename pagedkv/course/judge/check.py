@@ -15,6 +15,7 @@ from pagedkv.course.judge import limit
 from pagedkv.course.judge.calling import NotAttempted
 from pagedkv.course.judge.compare import Wrong
 from pagedkv.course.judge.exercise import Exercise, Part
+from pagedkv.course.judge.keep import remember_passed
 from pagedkv.course.judge.progress import remember
 from pagedkv.course.judge.stub import is_stub
 from pagedkv.course.lessons import find
@@ -55,6 +56,8 @@ def check(name: str, answer) -> Result:
     result = Result(name, points, exercise.max_points)
     print(f"   {result!r}")
     remember(exercise, points)
+    if points == exercise.max_points:
+        remember_passed(exercise, answer)
     return result
 
 

@@ -54,12 +54,27 @@ class Part:
 
 
 @dataclass(frozen=True)
+class Role:
+    """The part of an engine that an answer is, which `keep` stores and `mine(name)` gives back.
+
+    package: a function without arguments that returns the package's own part. methods: what a class must have. `of`
+    picks the part out of an answer in several pieces.
+    """
+
+    name: str
+    package: Callable
+    methods: tuple[str, ...] = ()
+    of: int | str | None = None
+
+
+@dataclass(frozen=True)
 class Exercise:
     """`name` starts with the lesson ("2.1-kv-bytes"); `parts` are shown and graded one by one.
 
     only_with: title of a part that a constant, or doing nothing, passes -> title of the part without which it earns no
     points.
     needs: a module without which no answer can be judged, such as "triton".
+    role: what an answer with every point can be kept as.
     """
 
     name: str
@@ -67,6 +82,7 @@ class Exercise:
     parts: tuple[Part, ...]
     only_with: dict[str, str] = field(default_factory=dict)
     needs: str | None = None
+    role: Role | None = None
 
     @property
     def max_points(self) -> int:

@@ -52,12 +52,14 @@ def score(lesson: str) -> None:
     print(f"{total} of {sum(exercise.max_points for exercise in exercises)} points")
 
 
-def _path() -> Path | None:
-    """Beside the learner's notebooks, seen from their folder or from the one above; the solutions folder is neither."""
-    if os.environ.get("CI"):
-        return None
+def notebooks() -> Path | None:
+    """The folder of the learner's notebooks, from itself or the one above; the solutions are in neither."""
     here = Path.cwd()
-    folder = next((folder for folder in (here, here / "notebooks") if (folder / FIRST_LESSON).is_file()), None)
+    return next((folder for folder in (here, here / "notebooks") if (folder / FIRST_LESSON).is_file()), None)
+
+
+def _path() -> Path | None:
+    folder = None if os.environ.get("CI") else notebooks()
     return folder and folder / ".progress.json"
 
 
