@@ -47,6 +47,11 @@ NAMES = {
         _of("triton.compiler", "CompiledKernel", "run"),
         _mentions("triton.compiler", "CompiledKernel", "self.function =", "self.packed_metadata ="),
     ),
+    ("triton", "3.9.0", "run(..., grid, warmup) of a kernel, and a driver to set", "bench/ahead_child.py"): lambda: (
+        _mentions("triton.runtime.jit", "JITFunction", "def run(self, *args, grid, warmup"),
+        _of("triton.runtime", "driver", "__class__", "set_active"),
+        _of("triton.backends.compiler", "GPUTarget"),
+    ),
     ("triton", "3.9.0", "runtime.driver.active", "attention/triton/launch.py"): lambda: _of(
         "triton.runtime", "driver", "__class__", "active"
     ),
