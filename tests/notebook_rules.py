@@ -3,7 +3,8 @@
 import re
 from html import unescape
 
-from pagedkv.course.editions import IGNORE, WIDGET
+from pagedkv.course.editions import FOLD, IGNORE, PREDICT, WIDGET
+from pagedkv.course.lessons import find_prediction
 
 MIME_TYPES = {"text/plain", "text/html", "text/markdown", "text/latex", "image/png"}
 PRIVATE = {
@@ -37,6 +38,7 @@ def problems(notebook) -> list[str]:
         *_shown_code(notebook),
         *_pictures(notebook),
         *_widgets(notebook),
+        *_predictions(notebook),
     ]
 
 
@@ -48,7 +50,7 @@ def _metadata(notebook):
     }:
         yield f"the metadata holds more than the kernel: {sorted(notebook.metadata)}"
     for cell in notebook.cells:
-        if not set(cell.metadata) <= {"tags", "nbgrader", "deletable", "editable"}:
+        if not set(cell.metadata) <= {"tags", "nbgrader", "deletable", "editable", "jupyter"}:
             yield f"cell metadata that is none of ours: {sorted(cell.metadata)}"
         locks = {key: cell.metadata[key] for key in ("deletable", "editable") if key in cell.metadata}
         is_answer, is_check = (cell.metadata.get("nbgrader", {}).get(kind) for kind in ("solution", "grade"))
@@ -133,3 +135,30 @@ def _widgets(notebook):
                 yield f"a widget without a static picture above it: {cell.source.splitlines()[-1]}"
         else:
             picture_before = any("image/png" in output.get("data", {}) for output in cell.outputs)
+
+
+def predictions_of(notebook) -> list[str]:
+    """The names of the predictions that a notebook asks, in order."""
+    return [name for cell in code_cells(notebook) for name in PREDICT.findall(cell.source)]
+
+
+def _predictions(notebook):
+    """A question above, a line that asks, and the output below folded; its source must not say the answer either."""
+    above, asked = None, None
+    for cell in notebook.cells:
+        folds = {"tagged": FOLD in cell.metadata.get("tags", []), "folded": bool(cell.metadata.get("jupyter"))}
+        if cell.cell_type == "code":
+            name = (PREDICT.findall(cell.source) or [None])[0]
+            if name and cell.source != f'predict("{name}")':
+                yield f"a cell that does more than a predict: {cell.source[:60]}"
+            elif name and (above is None or "**Predict:**" not in above.source):
+                yield f"no question above {name}"
+            if set(folds.values()) != {asked is not None and not name}:
+                which = "folded without need" if asked is None else "not folded"
+                yield f"an output that is {which}: {cell.source[:60]}"
+            elif asked and not name and re.search(rf"== *{re.escape(str(asked.answer))}\b", cell.source):
+                yield f"the answer stands in the source below {asked.name}"
+            asked = find_prediction(name) if name else None
+        elif predictions_of(notebook) and "Predict first" in cell.source:
+            yield "a question of the old kind, which answers itself"
+        above = cell if cell.cell_type == "markdown" else None

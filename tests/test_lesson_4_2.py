@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 from exercise_rules import exercise_tests
 from picture_rules import assert_legible, assert_to_scale, boxes, chart_crossings
+from prediction_rules import prediction_test
 from widget_rules import widget_tests
 
 torch = pytest.importorskip("torch")
 
 from pagedkv.attention.online_softmax import SoftmaxState  # noqa: E402
 from pagedkv.course.judge.check import check  # noqa: E402
-from pagedkv.course.lesson_4_2 import exercises, one_pass, pictures, widgets  # noqa: E402
+from pagedkv.course.lesson_4_2 import exercises, one_pass, pictures, predictions, widgets  # noqa: E402
 
 # By exercise: mutants that gain every point, and why they are right answers too. `...` stands for any other number.
 EQUIVALENT = {
@@ -449,3 +450,62 @@ SETTINGS = {
 }
 
 test_pictures, test_moves, test_controls = widget_tests(widgets, SETTINGS)
+
+
+def added():
+    """Blocks of two keys, scores 0 and 5, values 1 and 3: (O_0 + O_1) / (l_0 + l_1)."""
+    parts = [SoftmaxState.of_block(torch.full((1, 2), s), torch.full((2, 1), v)) for s, v in ((0.0, 1.0), (5.0, 3.0))]
+    return sum(part.o for part in parts) / sum(part.l for part in parts)
+
+
+def hidden():
+    """Which states the update as the lesson writes it turns into NaN when a block is masked whole."""
+
+    def update(m, l):
+        scores = torch.full((4,), -math.inf)
+        m_j = scores.max()
+        l_j, m_new = torch.exp(scores - m_j).sum(), torch.maximum(m, m_j)
+        return l * torch.exp(m - m_new) + l_j * torch.exp(m_j - m_new)
+
+    running, empty = (
+        update(torch.tensor(m), torch.tensor(l)).isnan().item() for m, l in ((1.0, 2.0), (-math.inf, 0.0))
+    )
+    return {(False, False): "neither", (True, False): "that of the running state", (True, True): "both"}[running, empty]
+
+
+def bases():
+    scores = torch.tensor(list(itertools.chain(*widgets.blocks(jump=4.0, place=2))))
+    right, found = torch.softmax(scores, 0), []
+    for name, base in (("+120", 120.0), ("the maximum", scores.max()), ("0", 0.0), ("-20", -20.0), ("-90", -90.0)):
+        weights = torch.exp(scores - base)
+        found += [name] if torch.allclose(weights / weights.sum(), right) else []
+    return f"{', '.join(found[:-1])} and {found[-1]}"
+
+
+def bits():
+    generator = torch.Generator().manual_seed(0)
+    scores, values = torch.randn(1, 200, generator=generator), torch.randn(200, 64, generator=generator)
+
+    def output(size, place):
+        slots = torch.randperm(200, generator=torch.Generator().manual_seed(place))
+        memory = torch.empty_like(values)
+        memory[slots] = values
+        state = SoftmaxState()
+        for s, v in zip(scores.split(size, dim=1), memory[slots].split(size), strict=True):
+            state.update(s, v)
+        return state.output()
+
+    places = all(torch.equal(output(16, place), output(16, 0)) for place in range(10))
+    sizes = all(torch.equal(output(size, 0), output(16, 0)) for size in (1, 2, 4, 8, 32, 64, 256))
+    return {(True, True): "neither", (True, False): "the tile sizes", (False, True): "the places"}.get((places, sizes))
+
+
+def counting():
+    state, score, value = SoftmaxState(), *torch.tensor([[[0.0]], [[1.0]]], dtype=torch.bfloat16)
+    for _ in range(1000):
+        state.update(score, value)
+    return state.l
+
+
+COMPUTED = {"4.2-added": added, "4.2-hidden": hidden, "4.2-base": bases, "4.2-bits": bits, "4.2-counting": counting}
+test_predictions = prediction_test(predictions.PREDICTIONS, COMPUTED)

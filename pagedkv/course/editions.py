@@ -3,9 +3,10 @@ learner's editions.
 
 Where notebooks/solutions/NAME.ipynb exists it is the source, and notebooks/NAME.ipynb is derived from it: each region
 between `### BEGIN SOLUTION` and `### END SOLUTION` becomes a stub `...`, hidden tests go. What is stored is the same on
-every run: no timings, versions or widget state; counts from 1; ids from the content. Graded cells get nbgrader's
-metadata by themselves, with ids from the exercise, so that copies handed out before a word was changed can still be
-graded; in the learner's edition they are locked, as nbgrader locks them on release.
+every run: no timings, versions or widget state; counts from 1; ids from the content. The output of the first code cell
+below a `predict` is stored folded, since it gives the answer away; running the cell unfolds it. Graded cells get
+nbgrader's metadata by themselves, with ids from the exercise, so that copies handed out before a word was changed can
+still be graded; in the learner's edition they are locked, as nbgrader locks them on release.
 """
 
 import hashlib
@@ -32,6 +33,8 @@ from pagedkv.course.judge.check import check
 WIDGET = "application/vnd.jupyter.widget-view+json"
 WIDGET_TEXT = "Run this cell to use the controls."
 IGNORE = "nbval-ignore-output"
+PREDICT = re.compile(r"""^predict\(["']([^"']+)["']\)$""", re.MULTILINE)
+FOLD = "hide-output"  # the tag that books fold an output by
 METADATA = ("tags", "nbgrader", "deletable", "editable")
 
 
@@ -125,7 +128,7 @@ def normalise(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
         }
     )
     notebook.nbformat, notebook.nbformat_minor = 4, 5
-    count, seen = 0, Counter()
+    count, seen, predicted = 0, Counter(), False
     for cell in notebook.cells:
         digest = _digest(cell)
         seen[digest] += 1
@@ -139,6 +142,12 @@ def normalise(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
             cell.outputs = _plain_outputs(cell.outputs, count)
             if any(output.get("data", {}).get("text/plain") == WIDGET_TEXT for output in cell.outputs):
                 cell.metadata["tags"] = sorted({*cell.metadata.get("tags", []), IGNORE})
+            asks = bool(PREDICT.search(cell.source))
+            if predicted and not asks:
+                cell.metadata["tags"] = sorted({*cell.metadata.get("tags", []), FOLD})
+            predicted = asks
+            if FOLD in cell.metadata.get("tags", []):
+                cell.metadata["jupyter"] = {"outputs_hidden": True}
     return notebook
 
 
@@ -148,10 +157,12 @@ def _digest(cell) -> str:
 
 
 def _plain_outputs(outputs, count: int) -> list:
-    """Widgets as a sentence, the streams of a cell in one piece each."""
+    """Widgets as a sentence or as their HTML, the streams of a cell in one piece each."""
     plain = []
     for output in outputs:
-        if WIDGET in output.get("data", {}):
+        if "text/html" in output.get("data", {}):
+            output.data.pop(WIDGET, None)  # a prediction: what stays reads well without a kernel
+        elif WIDGET in output.get("data", {}):
             output = nbformat.v4.new_output("display_data", data={"text/plain": WIDGET_TEXT})
         if output.output_type == "execute_result":
             output.execution_count = count

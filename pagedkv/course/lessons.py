@@ -1,8 +1,8 @@
 """The lessons, found by their folders: a wing is `lesson_X_Y/`, and nothing is registered anywhere.
 
 A wing says its TITLE, the SENTENCE of its box on the map where it is one of a chapter's lessons, and the THREAD of the
-strip at its top (`draw/thread.py`). Its `exercises.py` has EXERCISES, its `pictures.py` the FIGURES that are stored in
-figures/; a wing without one of these files has none.
+strip at its top (`draw/thread.py`). Its `exercises.py` has EXERCISES, its `predictions.py` PREDICTIONS, its
+`pictures.py` the FIGURES that are stored in figures/; a wing without one of these files has none.
 """
 
 from collections.abc import Callable
@@ -49,8 +49,17 @@ def wings() -> list[Wing]:
 
 def all_exercises() -> dict[str, tuple]:
     """The exercises of every lesson that has some, by lesson ("2.1")."""
-    found = {wing.number: wing.find("exercises", "EXERCISES", ()) for wing in wings()}
-    return {number: exercises for number, exercises in found.items() if exercises}
+    return _by_lesson("exercises")
+
+
+def all_predictions() -> dict[str, tuple]:
+    """The predictions of every lesson that has some, by lesson."""
+    return _by_lesson("predictions")
+
+
+def _by_lesson(file: str) -> dict[str, tuple]:
+    found = {wing.number: wing.find(file, file.upper(), ()) for wing in wings()}
+    return {number: some for number, some in found.items() if some}
 
 
 def all_figures() -> dict[str, Callable[[], tuple]]:
@@ -60,10 +69,19 @@ def all_figures() -> dict[str, Callable[[], tuple]]:
 
 def find(name: str):
     """The `Exercise` called `name`. Raises ValueError that lists those of its lesson."""
+    return _named(name, "exercises", "an exercise")
+
+
+def find_prediction(name: str):
+    """The `Prediction` called `name`. Raises ValueError that lists those of its lesson."""
+    return _named(name, "predictions", "a prediction")
+
+
+def _named(name: str, file: str, what: str):
     lesson = str(name).split("-")[0]
     wing = next((wing for wing in wings() if wing.number == lesson), None)
-    exercises = {exercise.name: exercise for exercise in wing.find("exercises", "EXERCISES", ())} if wing else {}
-    if name not in exercises:
-        known = f"lesson {lesson} has {', '.join(exercises)}" if exercises else f"there is no lesson {lesson!r}"
-        raise ValueError(f"name must be that of an exercise, not {name!r}; {known}")
-    return exercises[name]
+    there = {thing.name: thing for thing in wing.find(file, file.upper(), ())} if wing else {}
+    if name not in there:
+        known = f"lesson {lesson} has {', '.join(there) or 'none'}" if wing else f"there is no lesson {lesson!r}"
+        raise ValueError(f"name must be that of {what}, not {name!r}; {known}")
+    return there[name]

@@ -15,8 +15,8 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
+from pagedkv.course.judge import beside
 from pagedkv.course.judge.exercise import Exercise, Role
-from pagedkv.course.judge.progress import notebooks
 from pagedkv.course.judge.source import NotKept, text_of
 from pagedkv.course.lessons import all_exercises
 
@@ -82,15 +82,8 @@ def _of_this_process() -> tempfile.TemporaryDirectory:
 
 
 def _folder() -> Path | None:
-    """PAGEDKV_MINE; a temporary folder in CI; else `mine` beside the learner's notebooks, None where those are not
-    found.
-    """
-    if folder := os.environ.get("PAGEDKV_MINE"):
-        return Path(folder)
-    if os.environ.get("CI"):
-        return Path(_of_this_process().name)
-    beside = notebooks()
-    return beside and beside / "mine"
+    """A temporary folder in CI where PAGEDKV_MINE names none; else the one of what a learner keeps."""
+    return beside.mine() or (Path(_of_this_process().name) if os.environ.get("CI") else None)
 
 
 def _store(role: Role, text: str) -> None:
