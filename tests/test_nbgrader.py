@@ -20,7 +20,10 @@ SOURCES = sorted((ROOT / "notebooks/solutions").glob("*.ipynb"))
 GRADED = "5_2_quiz"
 CHANGED, ANSWER, CHECK = "2_1_contiguous_allocation", "solution-2-1-config", "2-1-config"
 
-pytestmark = pytest.mark.skipif(not NBGRADER.exists(), reason="nbgrader has an environment of its own: make teach")
+pytestmark = [
+    pytest.mark.thorough,
+    pytest.mark.skipif(not NBGRADER.exists(), reason="nbgrader has an environment of its own: make teach"),
+]
 
 
 def teach(course: Path, program: str, *arguments: str) -> None:
