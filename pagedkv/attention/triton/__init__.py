@@ -23,7 +23,7 @@ def _probe():
 INTERPRETED = not isinstance(_probe, JITFunction)  # Triton's own answer, for all kernels decorated from here on
 
 
-def _interpret_the_library():
+def interpret_the_library():
     """Decorate Triton's own functions, such as tl.zeros, once more: where it was imported before the interpreter was
     chosen, as PyTorch's compiler does, they are for compiled kernels only.
     """
@@ -35,4 +35,4 @@ def _interpret_the_library():
 
 
 if INTERPRETED:
-    _interpret_the_library()
+    interpret_the_library()

@@ -83,17 +83,18 @@ def borrowed(answer) -> bool:
 
 class _Verdicts:
     """What is wrong with each part of an answer. A part is judged when it is first asked for, and none any more once
-    the time is over.
+    the time is over, or where the parts build on one another and one is not passed.
     """
 
     def __init__(self, exercise: Exercise, answer):
         self.parts, self.answer = {part.title: part for part in exercise.parts}, answer
-        self.faults, self.time_is_over = {}, False
+        self.faults, self.is_over, self.in_order = {}, False, exercise.in_order
 
     def fault(self, title: str) -> str | None:
         """The line that says what is missing for the part called `title`, or None."""
         if title not in self.faults:
-            self.faults[title] = f"not judged  {title}" if self.time_is_over else self._judge(self.parts[title])
+            self.faults[title] = f"not judged  {title}" if self.is_over else self._judge(self.parts[title])
+            self.is_over |= self.in_order and self.faults[title] is not None
         return self.faults[title]
 
     def _judge(self, part: Part) -> str | None:
@@ -104,7 +105,7 @@ class _Verdicts:
         except Wrong as wrong:
             return f"not yet  {part.title}: {str(wrong).removesuffix('.')}{'' if str(wrong).endswith('?') else '.'}"
         except limit.TooLong:
-            self.time_is_over = True
+            self.is_over = True
             return (
                 f"not yet  {part.title}: your function has not returned after {limit.SECONDS} seconds, which are for "
                 "the whole check; is there an endless loop?"

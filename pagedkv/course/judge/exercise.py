@@ -75,6 +75,7 @@ class Exercise:
     points.
     needs: a module without which no answer can be judged, such as "triton".
     role: what an answer with every point can be kept as.
+    in_order: the parts build on one another; after the first that is not passed none is judged.
     """
 
     name: str
@@ -83,6 +84,7 @@ class Exercise:
     only_with: dict[str, str] = field(default_factory=dict)
     needs: str | None = None
     role: Role | None = None
+    in_order: bool = False
 
     @property
     def max_points(self) -> int:

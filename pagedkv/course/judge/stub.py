@@ -33,8 +33,10 @@ def has_gap(function) -> bool:
 
 
 def definitions(function) -> list[ast.AST]:
-    """What the source has in this function's place: one definition, or all lambdas of a line; [] without source."""
-    code = getattr(inspect.unwrap(function), "__code__", None)
+    """What the source has in the place of this function, or of a kernel's: one definition, or all lambdas of a line; []
+    without source.
+    """
+    code = getattr(inspect.unwrap(getattr(function, "fn", function)), "__code__", None)
     if code is None:
         return []
     found = _functions("".join(linecache.getlines(code.co_filename)))

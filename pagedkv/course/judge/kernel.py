@@ -1,0 +1,175 @@
+"""Kernels that a learner writes: `kernel_parts` judges one, `try_kernel` lets it run in a notebook.
+
+Both run it under guard (`guarded`), so that a forgotten mask is a sentence and never a dead notebook. A check goes on
+where that ends: the numbers, on cases whose unused memory is poisoned; then the compiler for a Hopper GPU, which
+refuses what the interpreter forgives; and the GPU itself, where there is one.
+"""
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from typing import NamedTuple
+
+from pagedkv.course.judge import guarded, limit
+from pagedkv.course.judge.compare import Wrong, alike, is_tensor
+from pagedkv.course.judge.compiled import compile_ahead
+from pagedkv.course.judge.exercise import Part
+from pagedkv.course.judge.memory import Fault
+
+
+class Case(NamedTuple):
+    """Arguments of one launch, and in words what is special about it and about each row of its outputs."""
+
+    arguments: dict
+    words: str = ""
+    rows: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a kernel has to do.
+
+    grid: arguments -> the grid of the launch. right: arguments -> {name: tensor} of all that it may write, afterwards.
+    mistakes: (wrong, sentence), the sentence said when in every case the kernel leaves what `wrong` would. hints: what
+    to add to a fault, by its key, such as ("writes", "cache", "before"); ("nan", name) for NaN in an output.
+    """
+
+    grid: Callable[[dict], tuple[int, ...]]
+    right: Callable[[dict], dict]
+    mistakes: tuple[tuple[Callable[[dict], dict], str], ...] = ()
+    hints: dict[tuple[str, ...], str] = field(default_factory=dict)
+    rtol: float = 1e-4
+
+
+def try_kernel(kernel, grid: tuple[int, ...], **arguments) -> bool:
+    """Launch `kernel[grid](**arguments)` under guard, in Triton's interpreter; its tensors then hold what it wrote.
+
+    Where it does something wrong that is printed in one sentence, the tensors stay as they are, and False is returned.
+    """
+    if find_spec("triton") is None:
+        print("not run: Triton (Linux) is not installed here")
+        return False
+    try:
+        ran = guarded.run(kernel, grid, arguments)
+    except Wrong as wrong:
+        print(f"{wrong}{'' if str(wrong).endswith('?') else '.'}")
+        return False
+    except limit.TooLong:
+        print(f"your kernel has not returned after {limit.SECONDS} seconds; is there an endless loop?")
+        return False
+    print(ran.printed, end="")
+    for name, tensor in ran.outputs.items():
+        if ran.written[name].any():
+            arguments[name].copy_(tensor)
+    return True
+
+
+def kernel_parts(title: str, task: Task, shown: Callable[[], Case], drawn: Callable[[random.Random], list[Case]]):
+    """The three parts of an exercise whose answer is a kernel; the exercise is to be `in_order`.
+
+    shown: makes the case of the text, of which numbers are quoted. drawn: makes hidden cases from a seed.
+    """
+
+    def on_shown(kernel):
+        _judge(task, kernel, [shown()], quote=True)
+
+    def on_drawn(kernel):
+        _judge(task, kernel, drawn(random.Random(title)), quote=False)
+
+    def on_gpu(kernel):
+        cases = [shown(), *drawn(random.Random(title))]
+        compile_ahead(kernel, cases[0].arguments)
+        _launch_on_gpu(task, kernel, cases)
+
+    return (
+        Part("the case of the text", on_shown),
+        Part(f"{title}: drawn sizes, unused memory poisoned", on_drawn),
+        Part("compiled for a Hopper GPU", on_gpu),
+    )
+
+
+def _judge(task: Task, kernel, cases: list[Case], quote: bool) -> None:
+    """Raise Wrong unless the kernel does what it has to in all cases."""
+    results = [(case, _guarded(task, kernel, case, quote)) for case in cases]
+    problems = [_difference(task, case, ran, quote) for case, ran in results]
+    if not any(problems):
+        return
+    for wrong, sentence in task.mistakes:
+        if all(_leaves(wrong, case, ran, task.rtol) for case, ran in results):
+            raise Wrong(sentence)
+    raise Wrong(next(filter(None, problems)))
+
+
+def _guarded(task: Task, kernel, case: Case, quote: bool):
+    try:
+        return guarded.run(kernel, task.grid(case.arguments), case.arguments, task.right(case.arguments))
+    except Fault as fault:
+        said = str(fault) if quote else fault.plain + (case.words and f", with {case.words}")
+        hint = task.hints.get(fault.key)
+        raise Wrong(f"{said}: {hint}" if hint else said) from None
+
+
+def _leaves(wrong: Callable[[dict], dict], case: Case, ran, rtol: float) -> bool:
+    """Whether what the kernel left is what `wrong` leaves."""
+    expected = wrong(case.arguments)
+    return all(alike(tensor, ran.outputs[name], rtol) for name, tensor in expected.items())
+
+
+def _difference(task: Task, case: Case, ran, quote: bool) -> str | None:
+    """What is wrong with what a kernel left, or None."""
+    for name, right in task.right(case.arguments).items():
+        got, before, written = ran.outputs[name], case.arguments[name], _tensor(ran.written[name])
+        room = task.rtol * right.abs().max().item() if right.numel() else 0.0
+        wrong = ~((got - right).abs() <= room)
+        if not wrong.any():
+            continue
+        missing, spoilt = wrong & ~written, wrong & written & (right == before)
+        where = next(kind for kind in (missing, spoilt, wrong & ~got.isfinite(), wrong) if kind.any())
+        row = _row(name, where, case, quote)
+        if where is missing:
+            return f"{row} is not written" + _hint(task, "missing", name)
+        if where is spoilt:
+            return f"{row} is overwritten, and it was to stay as it was" + _hint(task, "spoilt", name)
+        if not got[where].isfinite().any():
+            return f"{row} has NaN or infinity" + _hint(task, "nan", name)
+        return f"{row} is not right" + _hint(task, "wrong", name)
+    return None
+
+
+def _hint(task: Task, *key: str) -> str:
+    return f": {task.hints[key]}" if key in task.hints else ""
+
+
+def _row(name: str, where, case: Case, quote: bool) -> str:
+    """Where the first of these elements is, in words."""
+    index = where.nonzero()[0].tolist()
+    if case.rows:
+        return f"`{name}` for {case.rows[index[0]]}"
+    if quote:
+        kept = index[:-1] or index
+        what = "element" if len(index) == 1 else "row"
+        return f"{what} {kept[0] if len(kept) == 1 else tuple(kept)} of `{name}`"
+    return f"with {case.words}, part of `{name}`" if case.words else f"part of `{name}`"
+
+
+def _tensor(array):
+    import torch
+
+    return torch.from_numpy(array.copy())
+
+
+def _launch_on_gpu(task: Task, kernel, cases: list[Case]) -> None:
+    """Where there is a GPU and the kernel is compiled for it: the same cases there."""
+    import torch
+
+    if not torch.cuda.is_available() or type(kernel).__name__ != "JITFunction":
+        return
+    for case in cases:
+        arguments = {name: guarded.moved(x, "cuda") if is_tensor(x) else x for name, x in case.arguments.items()}
+        grid = task.grid(case.arguments)
+        if all(grid):
+            kernel[grid](**arguments)
+        for name, right in task.right(case.arguments).items():
+            if not alike(right, arguments[name].cpu(), task.rtol):
+                raise Wrong(f"it is right in the interpreter, and on this GPU `{name}` comes out wrong")
