@@ -26,6 +26,12 @@ def scale(x, out, n, factor, LANES: tl.constexpr):
 """
 
 
+@pytest.fixture(autouse=True)
+def patience(monkeypatch):
+    """A machine that does other things as well may take its time."""
+    monkeypatch.setattr(limit, "SECONDS", 60)
+
+
 def arguments(n: int = 10) -> dict:
     return {"x": torch.arange(float(n)), "out": torch.full((n,), -7.0), "n": n, "factor": 2.0, "LANES": 4}
 
