@@ -8,7 +8,7 @@ from exercise_rules import exercise_tests
 from picture_rules import assert_legible, strokes, texts
 from widget_rules import widget_tests
 
-from pagedkv.block_pool import BlockPool
+from pagedkv.block_pool import BlockPool, OutOfBlocks
 from pagedkv.block_table import BlockTable
 from pagedkv.course.draw import style
 from pagedkv.course.lesson_3_1 import exercises, pictures, widgets
@@ -35,13 +35,414 @@ def translate_by_slots(blocks, block_size, position):
     return position // block_size, slots[position] % block_size, slots[position] // block_size, slots[position]
 
 
+class StackPool:
+    def __init__(self, num_blocks, block_size):
+        self.block_size, self.owners = block_size, [0] * num_blocks
+        self.stack = list(range(num_blocks))
+
+    @property
+    def num_free(self):
+        return len(self.stack)
+
+    def allocate(self, n):
+        if n > self.num_free:
+            raise OutOfBlocks(n, self.num_free)
+        return [self.take() for _ in range(n)]
+
+    def take(self):
+        block = self.stack.pop()
+        self.owners[block] = 1
+        return block
+
+    def refuse(self, ids):
+        if any(self.owners[block] == 0 for block in ids):
+            raise ValueError(ids)
+
+    def share(self, ids):
+        self.refuse(ids)
+        for block in ids:
+            self.owners[block] += 1
+
+    def free(self, ids):
+        self.refuse(ids)
+        for block in ids:
+            self.owners[block] -= 1
+            if self.owners[block] == 0:
+                self.stack.append(block)
+
+
+class DictPool:
+    """No list of free blocks: a block is free when it is not in the dict."""
+
+    def __init__(self, num_blocks, block_size):
+        self.block_size, self.num_blocks, self.num_free, self.held = block_size, num_blocks, num_blocks, {}
+
+    def allocate(self, n):
+        ids = [block for block in range(self.num_blocks) if block not in self.held][:n]
+        if len(ids) < n:
+            raise OutOfBlocks(requested=n, free=len(ids))
+        self.held |= dict.fromkeys(ids, 1)
+        self.num_free -= n
+        return ids
+
+    def share(self, ids):
+        self.held |= {block: self.held[block] + 1 if block in self.held else self.fail(block) for block in ids}
+
+    def free(self, ids):
+        left = {block: self.held[block] - 1 if block in self.held else self.fail(block) for block in ids}
+        self.held = {block: owners for block, owners in (self.held | left).items() if owners}
+        self.num_free = self.num_blocks - len(self.held)
+
+    def fail(self, block):
+        raise ValueError(f"block {block} is free")
+
+
+class TakesBeforeItLooks(StackPool):
+    def allocate(self, n):
+        return [self.take() for _ in range(n)]
+
+
+class TakesWhatThereIs(StackPool):
+    def allocate(self, n):
+        return [self.take() for _ in range(min(n, self.num_free))]
+
+
+class SlicesWithMinusZero(StackPool):
+    def allocate(self, n):
+        if n > self.num_free:
+            raise OutOfBlocks(n, self.num_free)
+        ids = self.stack[-n:]
+        del self.stack[-n:]
+        self.owners = [owners + (block in ids) for block, owners in enumerate(self.owners)]
+        return ids
+
+
+class RaisesSomethingElse(StackPool):
+    def allocate(self, n):
+        if n > self.num_free:
+            raise ValueError("too few")
+        return super().allocate(n)
+
+
+class SwapsTheNumbers(StackPool):
+    def allocate(self, n):
+        if n > self.num_free:
+            raise OutOfBlocks(self.num_free, n)
+        return super().allocate(n)
+
+
+class GivesBlocksTwice(StackPool):
+    def allocate(self, n):
+        if n > self.num_free:
+            raise OutOfBlocks(n, self.num_free)
+        return self.stack[:n]
+
+
+class NeverReuses(StackPool):
+    def free(self, ids):
+        self.refuse(ids)
+
+
+class FreesWhatIsShared(StackPool):
+    def free(self, ids):
+        self.refuse(ids)
+        for block in ids:
+            self.owners[block] = 0
+            self.stack.append(block)
+
+
+class KeepsWhatWasShared(StackPool):
+    def free(self, ids):
+        self.refuse(ids)
+        if all(self.owners[block] == 1 for block in ids):
+            self.stack += ids
+        for block in ids:
+            self.owners[block] -= 1
+
+
+class TakesBlocksBackTwice(StackPool):
+    def free(self, ids):
+        for block in ids:
+            self.owners[block] = max(0, self.owners[block] - 1)
+            if self.owners[block] == 0:
+                self.stack.append(block)
+
+
+class FreesTheFirstOnes(StackPool):
+    def free(self, ids):
+        for block in ids:
+            self.refuse([block])
+            super().free([block])
+
+
+class SharesWhatIsFree(StackPool):
+    def share(self, ids):
+        for block in ids:
+            self.owners[block] += 1
+
+
+class SharesTheFirstOnes(StackPool):
+    def share(self, ids):
+        for block in ids:
+            super().share([block])
+
+
+class CallsNumFree(StackPool):
+    def num_free(self):
+        return len(self.stack)
+
+
+class ForgetsTheBlockSize(StackPool):
+    def __init__(self, num_blocks, block_size):
+        super().__init__(num_blocks, None)
+
+
+class StandsOnThePackage(BlockPool):
+    pass
+
+
+class ListTable:
+    def __init__(self, pool):
+        self.pool, self.blocks, self.num_tokens = pool, [], 0
+
+    def append(self, n):
+        start, size = self.num_tokens, self.pool.block_size
+        self.blocks += self.pool.allocate(self.needed(n))
+        self.num_tokens += n
+        return [self.blocks[p // size] * size + p % size for p in range(start, start + n)]
+
+    def needed(self, n):
+        return -(-(self.num_tokens + n) // self.pool.block_size) - len(self.blocks)
+
+    def translate(self, position):
+        if position < 0 or position >= self.num_tokens:
+            raise ValueError(position)
+        return exercises.translate(self.blocks, self.pool.block_size, position)
+
+    def free(self):
+        self.pool.free(self.blocks)
+        self.blocks, self.num_tokens = [], 0
+
+
+class SlotTable:
+    """Keeps the slots, and counts tokens by them."""
+
+    def __init__(self, pool):
+        self.pool, self.slots, self.num_tokens = pool, [], 0
+
+    @property
+    def blocks(self):
+        return [slot // self.pool.block_size for slot in self.slots[:: self.pool.block_size]]
+
+    def append(self, n):
+        size, missing = self.pool.block_size, self.num_tokens + n - len(self.slots)
+        fresh = self.pool.allocate((missing + size - 1) // size) if missing > 0 else []
+        self.slots += [block * size + offset for block in fresh for offset in range(size)]
+        self.num_tokens += n
+        return self.slots[self.num_tokens - n : self.num_tokens]
+
+    def translate(self, position):
+        if position not in range(self.num_tokens):
+            raise ValueError(position)
+        slot, size = self.slots[position], self.pool.block_size
+        return [position // size, position % size, slot // size, slot]
+
+    def free(self):
+        self.pool.free(self.blocks)
+        self.slots.clear()
+        self.num_tokens = 0
+
+
+class TakesABlockTooEarly(ListTable):
+    def needed(self, n):
+        return (self.num_tokens + n) // self.pool.block_size + 1 - len(self.blocks)
+
+
+class ForgetsTheRoom(ListTable):
+    def needed(self, n):
+        return -(-n // self.pool.block_size)
+
+
+class RoundsDown(ListTable):
+    def needed(self, n):
+        return (self.num_tokens + n) // self.pool.block_size - len(self.blocks)
+
+    def append(self, n):
+        self.blocks += self.pool.allocate(max(0, self.needed(n)))
+        self.num_tokens += n
+        return []
+
+
+class BlockByBlock(ListTable):
+    def append(self, n):
+        size = self.pool.block_size
+        slots = []
+        for _ in range(n):
+            if self.num_tokens % size == 0:
+                self.blocks += self.pool.allocate(1)
+            slots.append(self.blocks[-1] * size + self.num_tokens % size)
+            self.num_tokens += 1
+        return slots
+
+
+class CountsFirst(ListTable):
+    def append(self, n):
+        needed = self.needed(n)
+        self.num_tokens += n
+        self.blocks += self.pool.allocate(needed)
+        size, start = self.pool.block_size, self.num_tokens - n
+        return [self.blocks[p // size] * size + p % size for p in range(start, start + n)]
+
+
+class SwallowsTheError(ListTable):
+    def append(self, n):
+        try:
+            return super().append(n)
+        except OutOfBlocks:
+            return []
+
+
+class ReturnsBlocks(ListTable):
+    def append(self, n):
+        super().append(n)
+        return self.blocks
+
+
+class ReturnsPositions(ListTable):
+    def append(self, n):
+        super().append(n)
+        return list(range(self.num_tokens - n, self.num_tokens))
+
+
+class PutsBlocksInFront(ListTable):
+    def append(self, n):
+        self.blocks[:0] = self.pool.allocate(self.needed(n))
+        self.num_tokens += n
+        return [self.translate(p)[3] for p in range(self.num_tokens - n, self.num_tokens)]
+
+
+class TranslatesAnything(ListTable):
+    def translate(self, position):
+        return exercises.translate(self.blocks, self.pool.block_size, position)
+
+
+class TranslatesEmptySlots(ListTable):
+    def translate(self, position):
+        if not 0 <= position < len(self.blocks) * self.pool.block_size:
+            raise ValueError(position)
+        return exercises.translate(self.blocks, self.pool.block_size, position)
+
+
+class FromTheEnd(ListTable):
+    def translate(self, position):
+        if position >= self.num_tokens:
+            raise ValueError(position)
+        return exercises.translate(self.blocks or [0], self.pool.block_size, position)
+
+
+class TranslatesToASlot(ListTable):
+    def translate(self, position):
+        return super().translate(position)[3]
+
+
+class KeepsItsBlocks(ListTable):
+    def free(self):
+        self.blocks, self.num_tokens = [], 0
+
+
+class KeepsItsTable(ListTable):
+    def free(self):
+        self.pool.free(self.blocks)
+
+
+class KeepsItsLength(ListTable):
+    def free(self):
+        self.pool.free(self.blocks)
+        self.blocks = []
+
+
+class OneListForAll(ListTable):
+    blocks = []  # noqa: RUF012 (the mistake)
+
+    def __init__(self, pool):
+        self.pool, self.num_tokens = pool, 0
+
+
+class AsksForMore(ListTable):
+    def append(self, n):
+        assert self.pool.ref_count(0) >= 0
+        return super().append(n)
+
+
 RIGHT = {
+    "3.1-pool": [StackPool, DictPool],
+    "3.1-table": [ListTable, SlotTable],
     "3.1-blocks": [exercises.blocks_for, count_up, lambda n, b: (n + b - 1) // b],
     "3.1-translate": [exercises.translate, translate_by_hand, translate_by_slots],
     "3.1-predict": [(128, 14, 15, 245), [128.0, 14, 15, 245]],
 }
 
 WRONG = {  # name: [(answer, words of the verdict)]
+    "3.1-pool": [
+        (
+            TakesBeforeItLooks,
+            "after MyPool(4, 2), allocate(5) the pool raises IndexError where OutOfBlocks(5, 4) is due",
+        ),
+        (
+            TakesWhatThereIs,
+            "after MyPool(4, 2), allocate(5) the pool returns [3, 2, 1, 0] where OutOfBlocks(5, 4) is due",
+        ),
+        (SlicesWithMinusZero, "after MyPool(4, 2), allocate(0) the pool returns 4 blocks; 0 were asked for"),
+        (RaisesSomethingElse, "where OutOfBlocks(5, 4) is due, the pool raises ValueError (too few)"),
+        (SwapsTheNumbers, "raises OutOfBlocks(4, 5) where OutOfBlocks(5, 4) is due"),
+        (GivesBlocksTwice, "after MyPool(4, 2), allocate(1) the pool has num_free 4; 3 of its 4 blocks have no owner"),
+        (NeverReuses, "after MyPool(4, 2), allocate(1), free([3]) the pool has num_free 3; 4 of its 4 blocks"),
+        (FreesWhatIsShared, "after MyPool(4, 2), allocate(1), share([3]), free([3]) the pool has num_free 4; 3 of"),
+        (
+            KeepsWhatWasShared,
+            "the pool has num_free 3; 4 of its 4 blocks have no owner|the pool has num_free 2; 3 of its",
+        ),
+        (
+            TakesBlocksBackTwice,
+            "after MyPool(4, 2), free([0]) the pool has raised no ValueError, though block 0 has been",
+        ),
+        (
+            FreesTheFirstOnes,
+            "allocate(1), free([3, 0]) the pool has refused, and yet changed num_free: look at all ids",
+        ),
+        (SharesWhatIsFree, "after MyPool(4, 2), share([0]) the pool has raised no ValueError, though block 0 is free"),
+        (
+            SharesTheFirstOnes,
+            "allocate(1), share([3, 0]), free([3]) the pool has num_free 3; 4 of its 4 blocks have no",
+        ),
+        (CallsNumFree, "num_free is a method of the pool"),
+        (ForgetsTheBlockSize, "the pool has no block_size, or not the one that it was given"),
+        (StandsOnThePackage, "this class stands on the package's"),
+        (StackPool(4, 2), "hand over the class itself"),
+    ],
+    "3.1-table": [
+        (TakesABlockTooEarly, "after A.append(0) A.blocks is [2]; a length of 0 takes 0 blocks"),
+        (
+            ForgetsTheRoom,
+            "A.blocks is [2, 4]; a length of 2 takes 1 block.|B.blocks is [2, 4]; a length of 2 takes 1 block.",
+        ),
+        (RoundsDown, "after A.append(1) A.blocks is []; a length of 1 takes 1 block"),
+        (BlockByBlock, "append has failed and yet taken blocks: ask the pool once"),
+        (CountsFirst, "after A.append(19) A.num_tokens is 19; 0 is right"),
+        (SwallowsTheError, "after A.append(19) append has returned where OutOfBlocks(7, 6) is due"),
+        (ReturnsBlocks, "append has returned [2]; with blocks [2] the new slots are [6]"),
+        (ReturnsPositions, "append has returned [0]; with blocks [2] the new slots are [6]"),
+        (PutsBlocksInFront, "that it had stay in their places"),
+        (TranslatesAnything, "where ValueError is due, A.translate(0) raises IndexError"),
+        (TranslatesEmptySlots, "after A.append(1) A.translate(1) is (0, 1, 2, 7); the table holds 1 tokens"),
+        (FromTheEnd, "A.translate(-1) is (-1, 2, 0, 2); the table holds 0 tokens: ValueError is due"),
+        (TranslatesToASlot, "A.translate(0) is 6; with blocks [2] (0, 0, 2, 6) is right"),
+        (KeepsItsBlocks, "after A.append(1), A.free() the pool has lent out blocks [2], and the tables name []"),
+        (KeepsItsTable, "after A.append(1), A.free() A.blocks is [2]; [] is right"),
+        (KeepsItsLength, "after A.append(1), A.free() A.num_tokens is 1; 0 is right"),
+        (OneListForAll, "a new table is not empty; what belongs to one table is made in __init__"),
+        (AsksForMore, "append raises AttributeError ('PlainPool' object has no attribute 'ref_count')"),
+    ],
     "3.1-blocks": [
         (lambda n, b: n // b + 1, "a full block needs no empty one"),
         (lambda n, b: n // b, "round up"),
@@ -83,7 +484,14 @@ WRONG = {  # name: [(answer, words of the verdict)]
     ],
 }
 
-STUBS = {"3.1-predict": (..., ..., ..., ...)}
+
+class Blank:
+    """The stub of a class: a docstring and nothing else."""
+
+    ...
+
+
+STUBS = {"3.1-predict": (..., ..., ..., ...), "3.1-pool": Blank, "3.1-table": Blank}
 
 # By exercise: mutants that gain every point, and why they are right answers too. `...` stands for any other number.
 EQUIVALENT = {

@@ -14,12 +14,15 @@ FUNCTIONS = ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda
 
 
 def is_stub(answer) -> bool:
-    """None, `...`, a function whose body is `...` or pass, a class of such functions, a container of nothing else."""
+    """None, `...`, a function whose body is `...` or pass, a class of such functions or of nothing at all, a container
+    of nothing else.
+    """
     if answer is None or answer is Ellipsis:
         return True
     if isinstance(answer, type):
         methods = [m for m in vars(answer).values() if isinstance(m, types.FunctionType)]
-        return bool(methods) and all(map(is_stub, methods))
+        blank = answer.__bases__ == (object,) and all(name.startswith("__") for name in vars(answer))
+        return bool(methods or blank) and all(map(is_stub, methods))
     if isinstance(answer, (tuple, list, dict)):
         values = answer.values() if isinstance(answer, dict) else answer
         return bool(answer) and all(map(is_stub, values))

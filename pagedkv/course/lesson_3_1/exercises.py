@@ -1,6 +1,10 @@
-"""Exercises of lesson 3.1: count blocks, translate a position, and predict four numbers about a pool."""
+"""Exercises of lesson 3.1: count blocks, translate a position, predict four numbers. A pool and a table of one's own
+are in `own_pool` and `own_table`.
+"""
 
 from pagedkv.course.judge.exercise import Exercise, calls, equals
+from pagedkv.course.lesson_3_1.own_pool import POOL
+from pagedkv.course.lesson_3_1.own_table import TABLE
 
 
 def blocks_for(num_tokens, block_size):
@@ -193,4 +197,6 @@ EXERCISES = [
             ),
         ),
     ),
+    POOL,
+    TABLE,
 ]
