@@ -19,7 +19,7 @@ from pagedkv.tensors import is_fp8, without_autocast
 CHUNK = 256  # keys per item at most, tokens
 TILES = (1, 8, 64)  # queries per item: the smallest that holds all of a sequence's, else the largest
 SLAB_BYTES = 16 << 20  # K or V and scores of the items that run at once
-CACHE_BYTES = 1 << 20  # K or V that a CPU gathers before it multiplies
+CACHE_BYTES = 2 << 20  # K or V that a CPU gathers before it multiplies
 
 
 @dataclass(frozen=True)
@@ -165,10 +165,11 @@ class Rows:
         """left [items, num_kv_heads, rows, ...] @ what lies at `index`, [chunk, head_dim] of each item and KV head."""
         item_bytes = index[0].numel() * self.rows.shape[1] * left.dtype.itemsize
         few = max(1, CACHE_BYTES // item_bytes) if left.is_cpu else len(left)
+        gathered = self.rows.new_empty(min(few, len(left)) * index[0].numel(), self.rows.shape[1])  # filled each time
         products = []
         for some, at in zip(left.split(few), index.split(few), strict=True):
-            rows = torch.index_select(self.rows, 0, at.flatten()).view(self.dtype).to(left.dtype)
-            rows = rows.view(*at.shape, -1)
+            rows = torch.index_select(self.rows, 0, at.flatten(), out=gathered[: at.numel()])
+            rows = rows.view(self.dtype).to(left.dtype).view(*at.shape, -1)
             products.append(some @ (rows.mT if transposed else rows))
         return torch.cat(products)
 
