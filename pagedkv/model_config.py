@@ -56,8 +56,9 @@ LEFT_OUT = {  # by model_type: what its code assumes where the file says nothing
 
 # Keys that may change what is kept: those that speak of it, and some that do not sound like it.
 SPEAKS_OF_IT = re.compile(
-    r"(^|_)(kv|key_value|head_dim|window|sliding|swa|chunk|layers?_types?|block_types?|mamba|ssm|conv|linear|hybrid)(_|$)"
-    r"|^(attn_(type_list|layer\w+)|attention_(types|k_eq_v)|full_att\w+|cross_attention_layers|is_encoder_decoder"
+    r"(^|_)(kv|key_value|head_dim|window|sliding|swa|chunk|layers?_types?|block_types?|mamba|ssm|conv|linear|hybrid"
+    r"|layer_group|local|global)(_|$)"
+    r"|^(attn_(type_list|layer\w+)|attention_(types?|k_eq_v)|full_att\w+|cross_attention_layers|is_encoder_decoder"
     r"|multi_query_group_num|num_attention_groups|block_configs|compress_ratios|use_cla|index_topk"
     r"|total_ut_steps|slstm_at|add_cross_attention)$"
 )
@@ -149,7 +150,12 @@ def _dtype_bytes(keys) -> int:
 def _kv_heads(keys) -> int:
     if _flag(keys, "multi_query") and not _flag(keys, "new_decoder_architecture"):
         return 1  # Falcon's newer architecture has groups, and leaves the flag as it was
-    return _number(keys, "num_key_value_heads" if _found(keys, "num_key_value_heads") else "num_attention_heads")
+    if not _found(keys, "num_key_value_heads"):
+        return _number(keys, "num_attention_heads")
+    heads = _number(keys, "num_key_value_heads")
+    if _found(keys, "num_attention_heads") and (query_heads := _number(keys, "num_attention_heads")) % heads:
+        raise ValueError(f"num_attention_heads, {query_heads}, is no multiple of num_key_value_heads, {heads}")
+    return heads
 
 
 def _head_dim(keys) -> int:

@@ -222,6 +222,12 @@ def test_the_picture_says_what_every_kind_of_layer_keeps(model, num_tokens, sent
     assert sentence in words
 
 
+def test_bars_beyond_every_gpu_have_no_line_and_one_token_is_one():
+    canvas, words = pictures.kv_size("opt-13b", MODELS["opt-13b"], 262_144, batch=256)
+    assert "GPU memory" not in texts(canvas) and "dashed" not in words
+    assert "Each of the 40 layers keeps the one token." in pictures.kv_size("opt-13b", MODELS["opt-13b"], 1, 1)[1]
+
+
 # Widgets
 
 SETTINGS = {

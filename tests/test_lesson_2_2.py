@@ -465,6 +465,14 @@ def test_rounding_and_holes_are_the_two_parts_of_external():
     assert_legible(canvas.svg("In words."))
 
 
+def test_rounding_has_a_share_where_nobody_waits():
+    run = simulate([Request(0, 0, 1, 0)], Oracle(BuddyArena(16)), 16)
+    assert not run.waiting.any() and pictures.rounding_share(run) == 0
+    canvas, words = pictures.shares_by_allocator({"oracle, buddy": run}, "a title")
+    assert words.endswith("rounding 0.0%.")
+    assert_to_scale([*widths(canvas, style.TOKEN), *widths(canvas, style.FREE)], [1, 15])
+
+
 HELD = {
     "a": {"token_states": 100, "reserved": 50, "internal": 200, "external": 30},
     "b": {"token_states": 100, "reserved": 25, "internal": 250, "external": 10},

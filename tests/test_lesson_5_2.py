@@ -724,6 +724,13 @@ def test_each_row_shows_what_was_returned():
     assert_legible(canvas.svg(alt))
 
 
+def test_blocks_that_do_not_fit_are_counted():
+    overlapping = [TOKENS[i : i + 4] for i in range(len(TOKENS))] * 3
+    canvas, alt = pictures.data_flow(TOKENS, overlapping, TABLE, SLOTS, 4, 3)
+    assert words(canvas, "logical blocks")[-1] == f"… {len(overlapping) - 6} more"
+    assert_legible(canvas.svg(alt))
+
+
 @pytest.mark.parametrize("nothing", [None, 5, "x", [None], {}, [[1]], [True], [1.5]])
 def test_what_cannot_be_drawn_is_said(nothing):
     canvas, alt = pictures.data_flow(TOKENS, nothing, nothing, nothing, 4, 3)

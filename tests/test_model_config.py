@@ -237,6 +237,7 @@ def test_the_file_is_left_as_it_is():
         (GQA | dict(num_hidden_layers=10**12), ValueError, "num_hidden_layers must be a whole number"),
         (dict(n_layer=0, n_head=12, n_embd=768, dtype="float32"), ValueError, "n_layer must be a whole number.*not 0"),
         (GQA | dict(num_key_value_heads=[8, 4]), TypeError, r"num_key_value_heads must be a whole number.*\[8, 4\]"),
+        (GQA | dict(num_key_value_heads=7), ValueError, "num_attention_heads, 32, is no multiple of num_key_value_heads"),
         (GQA | dict(head_dim=0), ValueError, "head_dim must be a whole number of at least 1"),
         (GQA | dict(hidden_size=4100), ValueError, "head_dim is missing, and hidden_size, 4100, is no multiple of 32"),
         (GQA | dict(multi_query="yes"), TypeError, "multi_query must be true, false or null, not 'yes'"),
@@ -290,6 +291,10 @@ def test_what_is_refused(config, error, words):
         ("is_encoder_decoder", True),
         ("multi_query_group_num", 2),  # ChatGLM
         ("attention_types", [[["global", "local"], 12]]),  # GPT-Neo
+        ("attention_type", "block_sparse"),  # BigBird
+        ("layer_group_size", 5),  # Ring and Ling, linear but for one layer in five
+        ("local_attention", 128),  # ModernBERT's decoder
+        ("global_attn_every_n_layers", 3),
         ("block_configs", [{}]),
         ("use_cla", True),  # Hunyuan
         ("total_ut_steps", 4),  # Ouro, whose layers run several times

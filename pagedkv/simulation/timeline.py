@@ -123,9 +123,12 @@ class Timeline:
     def shares(self) -> dict[str, float]:
         """Mean share of `capacity` of each of the five parts over the steps at which a request waits, or over all at
         which one runs if none ever waits. They sum to 1."""
+        return {name: self.share(getattr(self, name)) for name in SHARES}
+
+    def share(self, slots: np.ndarray) -> float:
+        """The same mean for any number of slots at each point, such as `rounding`."""
         busy = self.waiting > 0 if self.waiting.any() else self.running > 0
-        slots = self.capacity * int(self.duration[busy].sum())
-        return {name: float((getattr(self, name) * self.duration)[busy].sum() / slots) for name in SHARES}
+        return float((slots * self.duration)[busy].sum() / (self.capacity * int(self.duration[busy].sum())))
 
     def snapshot(self, step: int) -> list[Piece]:
         """Who holds which slots at `step`, by address; what nobody holds is in `holes(step)`.

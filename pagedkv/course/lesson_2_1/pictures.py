@@ -42,7 +42,7 @@ def kv_size(name: str, shape: Shape, num_tokens: int, batch: int) -> tuple[Canva
     lines = _bars(canvas, {"one sequence": one, many: one * batch}, y=262)
     alt = (
         f"{title}. {product} bytes a token. {' '.join(kept)} Bars for one sequence, {in_words(one)}, and for "
-        f"{batch:,}; dashed lines mark GPUs of {' and '.join(lines)}."
+        f"{batch:,}" + (f"; dashed lines mark GPUs of {' and '.join(lines)}." if lines else ".")
     )
     return canvas, alt
 
@@ -79,7 +79,8 @@ def _kept_by_layers(canvas: Canvas, shape: Shape, num_tokens: int, y) -> list[st
     canvas.text(LEFT - 12, y + 35, "each layer", anchor="end")
     full, few = kept.count(num_tokens), min(kept)
     if few == num_tokens:
-        sentences = [f"Each of the {full} layers keeps all {num_tokens:,} tokens."]
+        tokens = "the one token" if num_tokens == 1 else f"all {num_tokens:,} tokens"
+        sentences = [f"Each of the {full} layers keeps {tokens}."]
     else:
         every = in_words(shape.bytes_per_token * num_tokens)
         sentences = [
@@ -105,7 +106,8 @@ def _bars(canvas: Canvas, sizes: Mapping[str, int], y) -> list[str]:
             canvas.text(at, y + 138, words, anchor="middle", fill=style.MUTED)
             last = at
             lines.append(words)
-    canvas.text(LEFT - 12, y + 138, "GPU memory", anchor="end", fill=style.MUTED)
+    if lines:
+        canvas.text(LEFT - 12, y + 138, "GPU memory", anchor="end", fill=style.MUTED)
     for row, (words, num_bytes) in enumerate(sizes.items()):
         top = y + 12 + 60 * row
         width = max(num_bytes / 2**30 * scale, 1)

@@ -107,8 +107,8 @@ def shares_by_allocator(runs: Mapping[str, Timeline], title: str) -> tuple[Canva
 
 
 def rounding_share(run: Timeline) -> float:
-    """Per cent of the pool that the allocator's rounding takes while a request waits."""
-    return 100 * float(run.rounding[run.waiting > 0].mean()) / run.capacity
+    """Per cent of the pool that the allocator's rounding takes, over the steps of `run.shares()`."""
+    return 100 * run.share(run.rounding)
 
 
 def internal_fragmentation() -> tuple[Canvas, str]:

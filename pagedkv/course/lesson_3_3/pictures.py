@@ -113,7 +113,7 @@ def reuse(title: str, rows: Sequence[tuple[str, int, int]]) -> tuple[Canvas, str
     for x, fill, words in ((left, CACHED, "from the cache"), (left + 180, COMPUTED, "computed")):
         canvas.rect(x, 46, 16, 16, fill)
         canvas.text(x + 24, 54, words)
-    scale = width / max(cached + computed for _, cached, computed in rows)
+    scale = width / max(1, *(cached + computed for _, cached, computed in rows))
     for row, (label, cached, computed) in enumerate(rows):
         x, y = left, 78 + 40 * row
         canvas.text(left - 12, y + 15, label, anchor="end")
@@ -123,6 +123,6 @@ def reuse(title: str, rows: Sequence[tuple[str, int, int]]) -> tuple[Canvas, str
                 label = words if tokens * scale > style.text_width(words) + 8 else None
                 canvas.rect(x, y, tokens * scale, 30, fill, label=label, stroke=style.MUTED, tip=f"{words} tokens")
             x += tokens * scale
-        canvas.text(x + 8, y + 15, f"{cached / (cached + computed):.0%} cached")
+        canvas.text(x + 8, y + 15, f"{cached / max(cached + computed, 1):.0%} cached")
     words = "; ".join(f"{label}: {cached:,} from the cache, {computed:,} computed" for label, cached, computed in rows)
     return canvas, f"{title}. {words}."

@@ -25,7 +25,11 @@ def data_flow(tokens, blocks, table, slots, block_size: int, num_blocks: int) ->
         canvas.rect(LEFT + CELL * position, ROWS["tokens"], CELL, HEIGHT, style.REQUESTS[0], label=token)
 
     middles, x = [], LEFT
-    for block in _lists(canvas, "logical blocks", blocks):
+    drawn = _lists(canvas, "logical blocks", blocks)
+    for number, block in enumerate(drawn):
+        if x + CELL * len(block) > style.WIDTH - MARGIN - (80 if drawn[number + 1 :] else 0):
+            canvas.text(x, ROWS["logical blocks"] + HEIGHT / 2, f"… {len(drawn) - number} more", fill=style.MUTED)
+            break
         for token in block:
             canvas.rect(x, ROWS["logical blocks"], CELL, HEIGHT, style.REQUESTS[0], label=token)
             x += CELL
