@@ -237,7 +237,7 @@ def test_the_file_is_left_as_it_is():
         (GQA | dict(num_hidden_layers=10**12), ValueError, "num_hidden_layers must be a whole number"),
         (dict(n_layer=0, n_head=12, n_embd=768, dtype="float32"), ValueError, "n_layer must be a whole number.*not 0"),
         (GQA | dict(num_key_value_heads=[8, 4]), TypeError, r"num_key_value_heads must be a whole number.*\[8, 4\]"),
-        (GQA | dict(num_key_value_heads=7), ValueError, "num_attention_heads, 32, is no multiple of num_key_value_heads"),
+        (GQA | dict(num_key_value_heads=7), ValueError, "num_attention_heads, 32, is no multiple of num_key"),
         (GQA | dict(head_dim=0), ValueError, "head_dim must be a whole number of at least 1"),
         (GQA | dict(hidden_size=4100), ValueError, "head_dim is missing, and hidden_size, 4100, is no multiple of 32"),
         (GQA | dict(multi_query="yes"), TypeError, "multi_query must be true, false or null, not 'yes'"),
