@@ -10,7 +10,7 @@ from widget_rules import widget_tests
 from pagedkv.block_pool import BlockPool
 from pagedkv.block_table import BlockTable
 from pagedkv.course.judge.check import check
-from pagedkv.course.lesson_3_3 import exercises, pictures, widgets
+from pagedkv.course.lesson_3_3 import exercises, match, names, pictures, widgets
 from pagedkv.simulation.sharing import SharedRequest
 
 # Exercises
@@ -119,7 +119,103 @@ def sharing_by_saving(prompt_tokens, generated, num_samples, block_size):
     return without - (num_samples - 1) * (prompt_tokens // block_size)
 
 
+def chained(update=None):
+    """A right block_names; `update(name, block, salt, identity)` makes the next name."""
+    update = update or (lambda name, block, *owner: (name, block))
+
+    def block_names(token_ids, block_size, salt=None, identity=None):
+        names, name = [], (salt, identity)
+        for end in range(block_size, len(token_ids) + 1, block_size):
+            name = update(name, tuple(token_ids[end - block_size : end]), salt, identity)
+            names.append(name)
+        return names
+
+    return block_names
+
+
+def of_prefixes(name_of):
+    """name_of(tokens up to the block's end, tokens of the block, salt, identity) -> name."""
+
+    def block_names(token_ids, block_size, salt=None, identity=None):
+        ends = range(block_size, len(token_ids) // block_size * block_size + 1, block_size)
+        return [name_of(token_ids[:end], token_ids[end - block_size : end], salt, identity) for end in ends]
+
+    return block_names
+
+
+def with_the_block_before(token_ids, block_size, salt=None, identity=None):
+    ends = range(block_size, len(token_ids) + 1, block_size)
+    return [(*token_ids[max(0, end - 2 * block_size) : end], end == block_size, salt, identity) for end in ends]
+
+
+def of_every_piece(token_ids, block_size, salt=None, identity=None):
+    return [(tuple(token_ids[: start + block_size]), salt, identity) for start in range(0, len(token_ids), block_size)]
+
+
+def without_the_last(token_ids, block_size, salt=None, identity=None):
+    return prefixes(token_ids, block_size, salt, identity)[:-1]
+
+
+def of_the_whole_prompt(token_ids, block_size, salt=None, identity=None):
+    return [(tuple(token_ids), i, salt, identity) for i in range(len(token_ids) // block_size)]
+
+
+def salt_in_the_first(token_ids, block_size, salt=None, identity=None):
+    names = prefixes(token_ids, block_size, None, identity)
+    return [(salt, names[0]), *names[1:]] if names else names
+
+
+prefixes = of_prefixes(lambda before, block, *owner: (tuple(before), owner))
+
+
+def by_hand(token_ids, block_size, known, salt=None, identity=None):
+    names = prefixes(token_ids, block_size, salt, identity)[: max(0, len(token_ids) - 1) // block_size]
+    blocks = [known.get(name) for name in names]
+    return blocks[: blocks.index(None)] if None in blocks else blocks
+
+
+def finds_the_last_token(token_ids, *rest):
+    return by_hand([*token_ids, 0], *rest)
+
+
+def drops_the_last(*case):
+    return by_hand(*case)[:-1]
+
+
+def skips_gaps(token_ids, block_size, known, *owner):
+    return [known[name] for name in prefixes(token_ids[:-1], block_size, *owner) if name in known]
+
+
+def gives_names(token_ids, block_size, known, *owner):
+    names = prefixes(token_ids[:-1], block_size, *owner)
+    return names[: len(by_hand(token_ids, block_size, known, *owner))]
+
+
+def takes_them_out(token_ids, block_size, known, *owner):
+    blocks = by_hand(token_ids, block_size, known, *owner)
+    known.clear()
+    return blocks
+
+
+def from_the_end(token_ids, block_size, known, *owner):
+    names = prefixes(token_ids[:-1], block_size, *owner)
+    for length in range(len(names), 0, -1):
+        if names[length - 1] in known:
+            return [known.get(name, -1) for name in names[:length]]
+    return []
+
+
+def one_too_few(token_ids, block_size, known, *owner):
+    return by_hand(token_ids[:-1], block_size, known, *owner)
+
+
+def needs_a_known_block(token_ids, block_size, known, *owner):
+    return by_hand(token_ids, block_size, known, *owner) or None
+
+
 RIGHT = {
+    "3.3-names": [names.block_names, prefixes, chained(), chained(lambda name, block, *_: hash((name, block)))],
+    "3.3-match": [(names.block_names, match.match), (prefixes, by_hand)],
     "3.3-shared": [exercises.blocks_with_sharing, sharing_with_tables, sharing_by_saving],
     "3.3-cow": [exercises.append_one, cow_without_pop_first],
     "3.3-leak": [(3, Mended), (3, MendedInOne)],
@@ -258,6 +354,64 @@ class FreesTheOwnPart(LeakyPool):
 
 
 WRONG = {  # name: [(answer, words of the verdict)]
+    "3.3-names": [
+        (
+            of_prefixes(lambda before, block, *owner: (tuple(block), owner)),
+            "its K and V depend on all tokens before it",
+        ),
+        (
+            of_prefixes(lambda before, block, *owner: (len(before), tuple(block), owner)),
+            "has the same name after other",
+        ),
+        (with_the_block_before, "tokens further back than the block before count too"),
+        (
+            of_prefixes(lambda before, block, *owner: ("".join(map(str, before)), owner)),
+            "[1, 23] and [12, 3] get one name",
+        ),
+        (of_prefixes(lambda before, block, *owner: (sum(before), owner)), "get one name"),
+        (of_prefixes(lambda before, block, *owner: (tuple(sorted(before)), owner)), "the same tokens in another order"),
+        (
+            of_prefixes(lambda before, block, *owner: (tuple(before[:-1]), owner)),
+            "every token of a block counts|one name",
+        ),
+        (of_prefixes(lambda before, block, *owner: (bytes(t % 256 for t in before), owner)), "need more than one byte"),
+        (of_prefixes(lambda before, block, *owner: (tuple(t % 65_536 for t in before), owner)), "more than two bytes"),
+        (of_prefixes(lambda before, block, *owner: hash((tuple(before), owner)) % 256), "have one name"),
+        (of_prefixes(lambda before, block, *owner: [tuple(before), owner]), "so it has to be hashable"),
+        (of_prefixes(lambda before, block, *owner: object()), "the same call gives other names the second time"),
+        (of_prefixes(lambda before, block, salt, identity: (tuple(before), identity)), "under another salt every name"),
+        (of_prefixes(lambda before, block, salt, identity: (tuple(before), salt)), "mix the identity in"),
+        (of_prefixes(lambda before, block, *owner: (tuple(before), f"{owner[0]}{owner[1]}")), "run into one another"),
+        (of_prefixes(lambda before, block, *owner: (tuple(before), frozenset(owner))), "run into one another"),
+        (
+            of_prefixes(lambda before, block, *owner: (tuple(before), str(owner[0]), str(owner[1]))),
+            "run into one another",
+        ),
+        (salt_in_the_first, "every name must be another, not the first alone"),
+        (of_every_piece, "the partly filled last one has none"),
+        (without_the_last, "the last full one has a name too"),
+        (of_the_whole_prompt, "what follows must not count"),
+        (lambda *case: iter(prefixes(*case)), "a list of names is expected"),
+        (lambda token_ids, *rest: token_ids.clear() or [], "changes its input"),
+    ],
+    "3.3-match": [
+        ((prefixes, finds_the_last_token), "that token is always computed"),
+        ((prefixes, drops_the_last), "the last block that is found is always dropped"),
+        ((prefixes, skips_gaps), "stop at the first gap"),
+        ((prefixes, gives_names), "these are names; return the block ids"),
+        ((prefixes, lambda *case: len(by_hand(*case))), "that is how many blocks are found"),
+        (
+            (prefixes, lambda tokens, size, known, *_: by_hand(tokens, size, known)),
+            "another salt or identity are found",
+        ),
+        ((prefixes, lambda tokens, size, known, s, i: by_hand(tokens, size, known, s)), "blocks of another identity"),
+        ((prefixes, lambda tokens, size, known, s, i: by_hand(tokens, size, known, None, i)), "blocks of another salt"),
+        ((prefixes, takes_them_out), "changes its input `known`"),
+        ((prefixes, from_the_end), "a block that was lost"),
+        ((prefixes, one_too_few), "only the prompt's last token has to be computed"),
+        ((prefixes, needs_a_known_block), "a list is expected, not nothing"),
+        (by_hand, "two functions are expected"),
+    ],
     "3.3-shared": exercises.SHARING_MISTAKES,
     "3.3-cow": [
         *exercises.COW_MISTAKES,

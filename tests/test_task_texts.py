@@ -10,7 +10,8 @@ from pagedkv.course import editions
 # Exercises whose functions are handed something that they could change, and must not or must.
 HANDED_OVER = {
     "2.1-config", "2.2-holes", "2.3-read", "2.3-preempt", "3.1-translate", "3.2-append", "3.2-slots", "3.2-write",
-    "3.3-cow", "4.1-decode", "4.2-merge", "4.4-merge", "4.4-predict", "5.2-data-flow", "5.2-owner", "5.2-damage",
+    "3.1-pool", "3.3-cow", "3.3-names", "3.3-match",
+    "4.1-decode", "4.2-merge", "4.4-merge", "4.4-predict", "5.2-data-flow", "5.2-owner", "5.2-damage",
     "5.2-suspects", "5.2-merge",
 }  # fmt: skip
 

@@ -1,10 +1,14 @@
-"""Exercises of lesson 3.3: copy-on-write, and the blocks that parallel samples share; a leak in a pool is in `leak`."""
+"""Exercises of lesson 3.3: copy-on-write, and the blocks that parallel samples share. A leak in a pool is in `leak`,
+the names of blocks in `names`, what they find in `match`.
+"""
 
 import copy
 
 from pagedkv.course.judge.compare import Wrong, alike, same
 from pagedkv.course.judge.exercise import Exercise, Part, call, calls
 from pagedkv.course.lesson_3_3.leak import LEAK
+from pagedkv.course.lesson_3_3.match import MATCH
+from pagedkv.course.lesson_3_3.names import NAMES
 
 # copy-on-write
 
@@ -245,4 +249,6 @@ EXERCISES = [
         ),
     ),
     LEAK,
+    NAMES,
+    MATCH,
 ]
