@@ -101,6 +101,13 @@ def test_a_function_under_another_name_brings_its_helper(capsys):
     assert mine("hash")(0) == 4
 
 
+def test_an_import_is_kept_as_it_was_written(folder, capsys):
+    source = "from hashlib import sha256 as name_of\nfrom torch import softmax\n\ndef f(x): return name_of(x), softmax"
+    assert "hash: kept" in kept("hash", cell(source).f, capsys)
+    text = (folder / "hash.py").read_text()
+    assert "from hashlib import sha256 as name_of\n" in text and "from torch import softmax\n" in text
+
+
 def test_a_class_without_methods_a_dataclass_and_a_named_tuple_are_found(capsys):
     part = cell(
         "from dataclasses import dataclass\nfrom typing import NamedTuple\n\n"

@@ -11,6 +11,8 @@ import inspect
 import linecache
 import symtable
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 from types import FunctionType, ModuleType
 
 
@@ -71,12 +73,27 @@ class _Module:
 def _import(name: str, value) -> str | None:
     if isinstance(value, ModuleType):
         return f"import {value.__name__}" + (f" as {name}" if name != value.__name__ else "")
+    for module, own in _imports_of_cells(name):
+        if getattr(sys.modules.get(module), own, None) is value:
+            return f"from {module} import {own}" + (f" as {name}" if name != own else "")
     own = getattr(value, "__name__", name)
     for module in (getattr(value, "__module__", None), "torch", "numpy"):
         if module not in (None, "__main__") and not str(module).startswith("mine_") and module in sys.modules:
             if getattr(sys.modules[module], own, None) is value:
                 return f"from {module} import {own}" + (f" as {name}" if name != own else "")
     return None
+
+
+def _imports_of_cells(name: str) -> Iterator[tuple[str, str]]:
+    """(module, its name there) for each `from ... import` that gives something this name in a cell, the last first."""
+    for file in [file for file in linecache.cache if not Path(file).exists()][::-1]:
+        try:
+            tree = ast.parse("".join(linecache.getlines(file)))
+        except SyntaxError:
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                yield from ((node.module, alias.name) for alias in node.names if (alias.asname or alias.name) == name)
 
 
 def _literal(value) -> str | None:

@@ -132,6 +132,13 @@ def drive(cls, walk: Walk) -> Iterator[str]:
             one.check()
 
 
+class _Table(BlockTable):
+    """The package's table as the exercise asks for it: there is no fork, so no copies to make."""
+
+    def append(self, n):
+        return super().append(n).slots
+
+
 TABLE = Exercise(
     "3.1-table",
     "a block table of your own",
@@ -144,5 +151,5 @@ TABLE = Exercise(
             "too few free blocks: raise and change nothing": ["append", "free", "too many"],
         },
     ),
-    role=Role("table", lambda: BlockTable, ("append", "translate", "free")),
+    role=Role("table", lambda: _Table, ("append", "translate", "free")),
 )
