@@ -1,17 +1,19 @@
 """Lesson 3.1: what its checks accept and refuse, and that its pictures and widgets show the addresses of the tables."""
 
+import contextlib
 import itertools
 import random
 
 import pytest
 from exercise_rules import exercise_tests
 from picture_rules import assert_legible, strokes, texts
+from prediction_rules import prediction_test
 from widget_rules import widget_tests
 
 from pagedkv.block_pool import BlockPool, OutOfBlocks
 from pagedkv.block_table import BlockTable
 from pagedkv.course.draw import style
-from pagedkv.course.lesson_3_1 import exercises, pictures, widgets
+from pagedkv.course.lesson_3_1 import exercises, pictures, predictions, widgets
 
 # Exercises
 
@@ -507,6 +509,34 @@ test_right, test_stubs, test_nonsense, test_wrong = exercise_tests(exercises.EXE
 
 def test_every_exercise_has_six_wrong_answers():
     assert all(len(answers) >= 6 for answers in WRONG.values())
+
+
+# Predictions
+
+
+def wrong_calls():
+    free_ids = [2]  # of a small pool of three, 0 and 1 being taken
+    with contextlib.suppress(IndexError):
+        [free_ids.pop() for _ in range(2)]
+    for _ in range(2):
+        free_ids += [0]
+    return str(free_ids)
+
+
+def taken():
+    table = BlockTable(BlockPool(4, 4))
+    table.append(8)
+    return len(table.blocks)
+
+
+def apart():
+    table = pictures.example_table()
+    tokens = table.translate(48).slot - table.translate(47).slot
+    return f"48 lies millions of bytes {'before' if tokens < 0 else 'after'} 47" if abs(tokens * 10_240) > 1e6 else None
+
+
+COMPUTED = {"3.1-wrong": wrong_calls, "3.1-taken": taken, "3.1-apart": apart}
+test_predictions = prediction_test(predictions.PREDICTIONS, COMPUTED)
 
 
 # Pictures

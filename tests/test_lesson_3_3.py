@@ -1,16 +1,19 @@
 """Lesson 3.3: what its checks accept and refuse, and that its pictures show what the tables share."""
 
+import random
 from functools import partial
 
 import pytest
 from exercise_rules import exercise_tests
 from picture_rules import assert_legible, assert_to_scale, heights, texts, widths
+from prediction_rules import prediction_test
 from widget_rules import widget_tests
 
 from pagedkv.block_pool import BlockPool
 from pagedkv.block_table import BlockTable
 from pagedkv.course.judge.check import check
-from pagedkv.course.lesson_3_3 import exercises, match, names, pictures, widgets
+from pagedkv.course.lesson_3_3 import exercises, match, names, pictures, predictions, widgets
+from pagedkv.prefix_cache import PrefixCache
 from pagedkv.simulation.sharing import SharedRequest
 
 # Exercises
@@ -485,6 +488,58 @@ def test_a_right_form_is_not_blamed(then, capsys):
 
 def test_every_exercise_has_six_wrong_answers():
     assert all(len(answers) >= 6 for answers in WRONG.values())
+
+
+# Predictions
+
+
+def who_copies():
+    table = BlockTable(BlockPool(8, 4))
+    table.append(10)
+    fork = table.fork()
+    copied = [name for name, one in (("B", fork), ("A", table)) if one.append(1).copies]
+    return f"{copied[0]} alone" if len(copied) == 1 else None
+
+
+def samples():
+    pool = BlockPool(100)
+    request = SharedRequest(pool, prompt_tokens=40, num_sequences=4)
+    for _ in range(60):
+        request.step()
+    return 100 - pool.num_free
+
+
+def run(pool, cache, prompt, answer=()):
+    table = BlockTable(pool, cache.match(prompt))
+    found, tokens = table.num_tokens, [*prompt, *answer]
+    table.append(len(tokens) - found)
+    cache.insert(tokens, table.blocks)
+    table.free()
+    return found
+
+
+def again():
+    pool = BlockPool(8, 4)
+    cache = PrefixCache(pool)
+    return ", then ".join(str(run(pool, cache, range(8))) for _ in range(3))
+
+
+def turns():
+    """Six turns of each of twenty conversations, in no order."""
+    draw, pool, found, sent = random.Random(0), BlockPool(2000), 0, 0
+    cache, history = PrefixCache(pool), [list(range(100)) for _ in range(20)]
+    order = [chat for chat in range(20) for _ in range(6)]
+    draw.shuffle(order)
+    for chat in order:
+        prompt = history[chat] + [draw.randrange(50_000) for _ in range(draw.randint(20, 120))]
+        answer = [draw.randrange(50_000) for _ in range(draw.randint(50, 200))]
+        found, sent = found + run(pool, cache, prompt, answer), sent + len(prompt)
+        history[chat] = prompt + answer
+    return 100 * found / sent
+
+
+COMPUTED = {"3.3-copies": who_copies, "3.3-samples": samples, "3.3-again": again, "3.3-turns": turns}
+test_predictions = prediction_test(predictions.PREDICTIONS, COMPUTED)
 
 
 # Pictures
