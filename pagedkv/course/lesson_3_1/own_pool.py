@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from pagedkv.block_pool import BlockPool, OutOfBlocks
 from pagedkv.course.judge.exercise import Exercise, Role
-from pagedkv.course.lesson_3_1.walk import Failed, Walk, attempt, machine_parts
+from pagedkv.course.lesson_3_1.walk import Failed, Walk, attempt, machine_parts, method
 
 NUM_BLOCKS, BLOCK_SIZE = 4, 2
 
@@ -22,7 +22,7 @@ def drive(cls, walk: Walk) -> Iterator[str]:
         held, gone = list(owners), [block for block in range(NUM_BLOCKS) if block not in owners]
         if name == "allocate" and number <= free:
             yield f"allocate({number})"
-            for block in _handed_out(attempt(pool.allocate, number, does="the pool"), number, owners):
+            for block in _handed_out(attempt(method(pool, "allocate"), number, does="the pool"), number, owners):
                 owners[block] = 1
         elif name == "too many":
             n = free + 1 + number
@@ -31,13 +31,13 @@ def drive(cls, walk: Walk) -> Iterator[str]:
         elif name in ("free", "share") and held:
             ids = [held[number % len(held)]] if number else held
             yield f"{name}({ids})"
-            attempt(getattr(pool, name), list(ids), does="the pool")
+            attempt(method(pool, name), list(ids), does="the pool")
             _count(owners, ids, 1 if name == "share" else -1)
         elif name in ("free twice", "share free") and gone:
             ids = held[:number] + gone[:1]  # what it does to the held ones first has to be undone
-            method = name.split()[0]
-            yield f"{method}({ids})"
-            _refuses(pool, method, ids, gone[0])
+            verb = name.split()[0]
+            yield f"{verb}({ids})"
+            _refuses(pool, verb, ids, gone[0])
             if getattr(pool, "num_free", free) != free:
                 raise Failed("the pool has refused, and yet changed num_free: look at all ids before you touch one")
         else:
@@ -69,7 +69,7 @@ def _count(owners: dict, ids: list[int], change: int) -> None:
 
 def _refuses_to_allocate(pool, n: int, free: int) -> None:
     due = f"OutOfBlocks({n}, {free}) is due"
-    error = attempt(pool.allocate, n, allowed=(OutOfBlocks, IndexError), does=f"where {due}, the pool")
+    error = attempt(method(pool, "allocate"), n, allowed=(OutOfBlocks, IndexError), does=f"where {due}, the pool")
     if type(error) is IndexError:
         raise Failed(f"the pool raises IndexError where {due}: compare with the free blocks before you take any")
     if not isinstance(error, OutOfBlocks):
@@ -78,10 +78,10 @@ def _refuses_to_allocate(pool, n: int, free: int) -> None:
         raise Failed(f"the pool raises OutOfBlocks({error.requested}, {error.free}) where {due}")
 
 
-def _refuses(pool, method: str, ids: list[int], block: int) -> None:
-    error = attempt(getattr(pool, method), list(ids), allowed=ValueError, does="where ValueError is due, the pool")
+def _refuses(pool, name: str, ids: list[int], block: int) -> None:
+    error = attempt(method(pool, name), list(ids), allowed=ValueError, does="where ValueError is due, the pool")
     if not isinstance(error, ValueError):
-        again = "has been given back already" if method == "free" else "is free"
+        again = "has been given back already" if name == "free" else "is free"
         raise Failed(f"the pool has raised no ValueError, though block {block} {again}")
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pagedkv.block_pool import OutOfBlocks
 from pagedkv.block_table import BlockTable
 from pagedkv.course.judge.exercise import Exercise, Role
-from pagedkv.course.lesson_3_1.walk import Failed, Walk, attempt, machine_parts
+from pagedkv.course.lesson_3_1.walk import Failed, Walk, attempt, machine_parts, method
 
 NUM_BLOCKS, BLOCK_SIZE = 6, 3
 NAMES = "AB"  # of the two tables over one pool
@@ -53,7 +53,7 @@ class _Pair:
         needed = -(-(self.num_tokens + n) // BLOCK_SIZE) - len(self.blocks)
         if needed > self.pool.num_free:
             return self._append_too_many(n, needed)
-        slots = attempt(self.table.append, n, does="append")
+        slots = attempt(method(self.table, "append"), n, does="append")
         start, self.num_tokens = self.num_tokens, self.num_tokens + n
         blocks = getattr(self.table, "blocks", None)
         if not isinstance(blocks, list):
@@ -72,7 +72,7 @@ class _Pair:
 
     def _append_too_many(self, n: int, needed: int) -> None:
         due, free = f"OutOfBlocks({needed}, {self.pool.num_free}) is due", self.pool.num_free
-        error = attempt(self.table.append, n, allowed=OutOfBlocks, does=f"where {due}, append")
+        error = attempt(method(self.table, "append"), n, allowed=OutOfBlocks, does=f"where {due}, append")
         if not isinstance(error, OutOfBlocks):
             raise Failed(f"append has returned where {due}")
         if self.pool.num_free != free:
@@ -90,19 +90,21 @@ class _Pair:
         for position in range(self.num_tokens):
             block = self.blocks[position // BLOCK_SIZE]
             right = position // BLOCK_SIZE, position % BLOCK_SIZE, block, self._slot(position)
-            got = attempt(self.table.translate, position, does=f"{self.name}.translate({position})")
+            got = attempt(method(self.table, "translate"), position, does=f"{self.name}.translate({position})")
             if not isinstance(got, (tuple, list)) or tuple(got) != right:
                 raise Failed(
                     f"{self.name}.translate({position}) is {got!r:.60}; with blocks {self.blocks} {right} is right"
                 )
         for position in (self.num_tokens, -1):
             where = f"{self.name}.translate({position})"
-            got = attempt(self.table.translate, position, allowed=ValueError, does=f"where ValueError is due, {where}")
+            got = attempt(
+                method(self.table, "translate"), position, allowed=ValueError, does=f"where ValueError is due, {where}"
+            )
             if not isinstance(got, ValueError):
                 raise Failed(f"{where} is {got!r:.60}; the table holds {self.num_tokens} tokens: ValueError is due")
 
     def free(self) -> None:
-        attempt(self.table.free, does=f"{self.name}.free()")
+        attempt(method(self.table, "free"), does=f"{self.name}.free()")
         self.blocks, self.num_tokens = [], 0
 
     def _slot(self, position: int) -> int:

@@ -41,18 +41,23 @@ def _walks(title: str, names: list[str]) -> Iterator[Walk]:
 
 def _test(drive, earlier_and_own: list[list[Walk]]) -> Callable:
     def test(cls):
-        if not isinstance(cls, type):
-            raise Wrong(f"the class is expected, not {kind(cls)}; hand over the class itself, without calling it")
-        if any(base.__module__.startswith("pagedkv.") for base in cls.__mro__):
-            raise Wrong("this class stands on the package's; write one of your own")
         *earlier, own = earlier_and_own
-        if sentence := call(lambda: _first_failure(drive, cls, own), answer=cls):
-            mend_first = any(
-                call(lambda walks=walks: _first_failure(drive, cls, walks), answer=cls) for walks in earlier
+        if sentence := _reason(cls) or call(lambda: _first_failure(drive, cls, own), answer=cls):
+            seen = any(
+                _reason(cls) or call(lambda walks=walks: _first_failure(drive, cls, walks), answer=cls)
+                for walks in earlier
             )
-            raise Wrong("mend what a part above names first" if mend_first else sentence)
+            raise Wrong("mend what a part above names first" if seen else sentence)
 
     return test
+
+
+def _reason(cls) -> str | None:
+    """Why this is no class to be judged, or None."""
+    if not isinstance(cls, type):
+        return f"the class is expected, not {kind(cls)}; hand over the class itself, without calling it"
+    if any(base.__module__.startswith("pagedkv.") for base in cls.__mro__):
+        return "this class stands on the package's; write one of your own"
 
 
 def _first_failure(drive, cls, walks: list[Walk]) -> str | None:
@@ -80,6 +85,13 @@ def _shortest(drive, cls, walk: Walk) -> Walk:
         smaller = next((one for group in (fewer, lower) for one in group if _sentence(drive, cls, one)), None)
         walk = smaller or walk
     return walk
+
+
+def method(thing, name: str) -> Callable:
+    """A method of a learner's object; Failed where it has none of that name."""
+    if not callable(found := getattr(thing, name, None)):
+        raise Failed(f"there is no method {name}")
+    return found
 
 
 def attempt(function, *inputs, allowed: type[Exception] = (), does: str):
