@@ -11,8 +11,11 @@ from cells import run_cell
 
 from pagedkv.block_pool import BlockPool
 from pagedkv.course.judge import keep as keeping
+from pagedkv.course.judge.check import check
 from pagedkv.course.judge.exercise import Exercise, Part, Role
 from pagedkv.course.judge.keep import keep, mine
+from pagedkv.course.lesson_3_3.names import block_names
+from pagedkv.course.lessons import find
 
 ROLES = {
     "pool": Role("pool", lambda: BlockPool, ("allocate", "free")),
@@ -171,7 +174,7 @@ def test_only_what_has_passed_its_check_is_kept(folder, capsys):
 
 def test_without_a_kept_part_and_with_a_broken_one_the_package_serves_and_says_so(folder, capsys):
     assert mine("pool") is BlockPool
-    assert capsys.readouterr().out == "pool: the package's, since your pool is not kept\n"
+    assert capsys.readouterr().out == "pool: the package's (yours: pool not kept)\n"
     folder.mkdir()
     for text, words in (
         ("kept = =", "does not load (SyntaxError)"),
@@ -180,16 +183,18 @@ def test_without_a_kept_part_and_with_a_broken_one_the_package_serves_and_says_s
     ):
         (folder / "pool.py").write_text(text)
         assert mine("pool") is BlockPool
-        assert capsys.readouterr().out == f"pool: the package's, since your pool {words}\n"
+        assert capsys.readouterr().out == f"pool: the package's (yours: pool {words})\n"
     (folder / "hash.py").write_text("kept = 3")
     assert mine("hash") is hash
-    assert "your hash cannot be called" in capsys.readouterr().out
+    assert "hash cannot be called" in capsys.readouterr().out
 
 
 def test_several_parts_are_all_the_learners_or_all_the_packages(capsys):
     kept("pool", cell(POOL).MyPool, capsys)
+    assert mine("pool", "hash", "kernel") == (BlockPool, hash, None)
+    assert capsys.readouterr().out.endswith("the package's (yours: hash, kernel not kept)\n")
     assert mine("pool", "hash") == (BlockPool, hash)
-    assert capsys.readouterr().out == "pool, hash: the package's, since your hash is not kept\n"
+    assert capsys.readouterr().out == "pool, hash: the package's (yours: hash not kept)\n"
     kept("hash", cell("def f(): return 1").f, capsys)
     assert [part.__module__ for part in mine("pool", "hash")] == ["mine_pool", "mine_hash"]
 
@@ -225,3 +230,20 @@ def test_a_name_that_no_exercise_has_is_an_error_that_lists_those_there_are(monk
     monkeypatch.undo()
     with pytest.raises(ValueError, match="name must be one of .*, not 'pond'"):
         mine("pond")
+
+
+@pytest.mark.usefixtures("references_are_answers")
+@pytest.mark.parametrize("name", ["3.1-pool", "3.3-names", "3.3-match", "4.1-decode"])
+def test_the_packages_part_passes_the_check_that_the_learners_has_to(name, monkeypatch):
+    monkeypatch.setattr("pagedkv.course.lesson_3_1.walk._reason", lambda cls: None)
+    role = find(name).role
+    part = role.package()
+    answer = part if role.of is None else (block_names, part)
+    assert check(name, answer).points == find(name).max_points
+
+
+def test_the_packages_table_is_used_as_the_learners_is():
+    table = find("3.1-table").role.package()(BlockPool(4, 3))
+    assert table.append(4) == [0, 1, 2, 3] and tuple(table.translate(3)) == (1, 0, 1, 3)
+    table.free()
+    assert (table.blocks, table.num_tokens, table.append(1)) == ([], 0, [0])

@@ -50,19 +50,18 @@ def mine(*names: str):
     Several are meant to work together, so they are all the learner's or all the package's. Raises ValueError where no
     exercise has a part of that name.
     """
-    roles, parts, lacking = [_role(name) for name in names], [], []
+    roles, folder, parts, lacking = [_role(name) for name in names], _folder(), [], {}
     for role in roles:
-        folder = _folder()
-        path = folder and folder / f"{role.name}.py"
         try:
-            parts.append(_load(role, path))
+            parts.append(_load(role, folder and folder / f"{role.name}.py"))
         except NotKept as reason:
-            lacking.append(f"your {role.name} {reason}")
+            lacking.setdefault(str(reason), []).append(role.name)
     if not lacking:
         print(f"{', '.join(names)}: yours")
     else:
         parts = [role.package() for role in roles]
-        print(f"{', '.join(names)}: the package's, since {' and '.join(lacking)}")
+        reasons = "; ".join(f"{', '.join(them)} {reason}" for reason, them in lacking.items())
+        print(f"{', '.join(names)}: the package's (yours: {reasons})")
     return parts[0] if len(parts) == 1 else tuple(parts)
 
 
@@ -110,7 +109,7 @@ def _store(role: Role, text: str) -> None:
 def _load(role: Role, path: Path | None):
     """The part in a file, run as a module of its own. Raises NotKept where there is none, or one of no use."""
     if path is None or not path.is_file():
-        raise NotKept("is not kept")
+        raise NotKept("not kept")
     linecache.checkcache(str(path))
     spec = importlib.util.spec_from_file_location(f"mine_{role.name}", path)
     module = importlib.util.module_from_spec(spec)

@@ -1,7 +1,7 @@
 """The exercises of lesson 4.1 that read by block: a decode and a prefill, over a pool in which all else is poison."""
 
 from pagedkv.course.judge.compare import SINGLE, Wrong
-from pagedkv.course.judge.exercise import Exercise, Part, calls
+from pagedkv.course.judge.exercise import Exercise, Part, Role, calls
 from pagedkv.course.lesson_4_1.whole_pool import takes_the_whole_pool
 
 BLOCK, DIM = 4, 8
@@ -187,12 +187,24 @@ def _said(judge, function) -> str:
 
 POISON = {"rubbish": float("nan"), "others": float("nan")}
 
+
+def _of_the_package():
+    """The package's attention as the exercise asks for it: one query of one head."""
+    from pagedkv.attention.reference import blockwise_attention
+
+    def decode(q, k_cache, v_cache, block_table, seq_len):
+        caches = (cache[:, :, None] for cache in (k_cache, v_cache))  # one KV head
+        return blockwise_attention(q[None, None], *caches, block_table, seq_len)[0, 0]
+
+    return decode
+
+
 DECODE = Exercise("4.1-decode", "the block loop", (
     _tensors("whole blocks, found through the table", decode, _cases(4, 8, 12, 20), DECODE_MISTAKES, _large_pool),
     _tensors("a last block that is filled in part", decode, _cases(1, 3, 6, 9, 15, rubbish=3.0), DECODE_MISTAKES),
     _tensors("NaN in the slots that hold no token", decode, _cases(2, 5, 11, **POISON), DECODE_MISTAKES),
     _tensors("stale entries behind the table", decode, _cases(4, 7, 16, stale=(10**6, -(10**6))), DECODE_MISTAKES),
-))  # fmt: skip
+), role=Role("attention", _of_the_package))  # fmt: skip
 
 
 def _with_mask(q, k_cache, v_cache, table, seq_len, sees):
