@@ -151,6 +151,23 @@ class Knows(Doubling):
         return request.total_tokens + 1
 
 
+def knows(guess):
+    """A policy that asks for the prompt and `guess(request)`."""
+    return type("KnowsInPart", (Doubling,), {"first": lambda self, request: request.prompt_tokens + guess(request)})
+
+
+LOOKS = (
+    lambda request: max(1, min(request.output_tokens, 899)),
+    lambda request: max(1, min(request.output_tokens, 128)),
+    lambda request: min(request.output_tokens, 128) or 1,
+    lambda request: 64 if request.output_tokens < 100 else 512,
+    lambda request: 64 if request.total_tokens < 400 else 512,
+    lambda request: request.output_tokens // 100 * 100 or 1,
+    lambda request: 1 << min(request.output_tokens.bit_length(), 9),
+    lambda request: 1000 if request.output_tokens > 1500 else 200,
+)
+
+
 class KnowsLater(Doubling):
     def larger(self, request, old):
         return request.total_tokens
@@ -304,6 +321,7 @@ WRONG = {  # name: [(answer, words of the verdict)]; of a pair, one is right
     "2.2-policy": [
         (Knows, "it looks at the length of the output"),
         (KnowsLater, "it looks at the length of the output"),
+        *((knows(guess), "it looks at the length of the output") for guess in LOOKS),
         (Longest, "more than 1,000 tokens is a max-length reservation again"),
         (NoGuess, "guess at least one"),
         (NeverMoves, "stores more tokens than it holds slots"),

@@ -123,11 +123,53 @@ def by_slots_in_numpy(q, k_cache, v_cache, block_table, seq_len):
     return torch.from_numpy(weights / weights.sum() @ v[slots])
 
 
+def by_block_into_buffers(q, k_cache, v_cache, block_table, seq_len):
+    """Into tensors of another size, which start with whatever was in memory."""
+    k, v = torch.empty(2, 64, len(q), dtype=q.dtype)
+    for j, block in enumerate([int(block) for block in block_table][: -(-seq_len // 4)]):
+        k[4 * j : 4 * j + 4].copy_(k_cache[block])
+        v[4 * j : 4 * j + 4].copy_(v_cache[block])
+    return torch.softmax(k[:seq_len] @ q / 8**0.5, 0) @ v[:seq_len]
+
+
+def mapped(q, k_cache, v_cache, block_table, seq_len):
+    slots = torch.tensor([4 * int(block_table[p // 4]) + p % 4 for p in range(seq_len)])
+    k, v = (cache.view(-1, 8)[slots] for cache in (k_cache, v_cache))
+    return torch.softmax(torch.vmap(lambda key: (key * q).sum() / 8**0.5)(k), 0) @ v
+
+
 def the_whole_table_clamped(q, k_cache, v_cache, block_table, seq_len):
     entries = block_table.clamp(0, len(k_cache) - 1).long()
     k, v = (cache[entries].flatten(0, 1) for cache in (k_cache, v_cache))
     beyond = torch.arange(len(k)) >= seq_len
     return torch.softmax((k @ q / 8**0.5).masked_fill(beyond, -math.inf), 0) @ v.masked_fill(beyond[:, None], 0.0)
+
+
+def clamped_and_cut(q, k_cache, v_cache, block_table, seq_len):
+    entries = block_table.clamp(0, len(k_cache) - 1).long()
+    k, v = (cache[entries].reshape(-1, len(q))[:seq_len] for cache in (k_cache, v_cache))
+    return torch.softmax(k @ q / 8**0.5, 0) @ v
+
+
+def one_entry_too_many(q, k_cache, v_cache, block_table, seq_len):
+    return clamped_and_cut(q, k_cache, v_cache, block_table[: seq_len // 4 + 2], seq_len)
+
+
+def each_entry_masked(q, k_cache, v_cache, block_table, seq_len):
+    """Scores of each block that the table names, cleared and hidden where they are of others."""
+    scores, values = [], []
+    for j, block in enumerate(block_table.clamp(0, len(k_cache) - 1).tolist()):
+        hidden = 4 * j + torch.arange(4) >= seq_len
+        scores.append((k_cache[block] @ q / 8**0.5).masked_fill(hidden, -math.inf))
+        values.append(v_cache[block].masked_fill(hidden[:, None], 0.0))
+    return torch.softmax(torch.cat(scores), 0) @ torch.cat(values)
+
+
+def clamped_in_numpy(q, k_cache, v_cache, block_table, seq_len):
+    k, v = (cache.numpy()[block_table.numpy().clip(0, len(cache) - 1)] for cache in (k_cache, v_cache))
+    scores = k.reshape(-1, 8)[:seq_len] @ q.numpy() / 8**0.5
+    weights = np.exp(scores - scores.max())
+    return torch.from_numpy(weights / weights.sum() @ v.reshape(-1, 8)[:seq_len])
 
 
 def searched(q, k_cache, v_cache, block_table, seq_len):
@@ -209,12 +251,18 @@ def window_of_one_block(q, k, v, table, n):
     return torch.softmax(k[table[first // 4], : n - first] @ q * 8**-0.5, 0) @ v[table[first // 4], : n - first]
 
 
+STALE = "entries of block_table past the last block in use are followed"
 WRONG_DECODES = {
     "over the whole pool": (over_the_pool, "a block that block_table does not name is read"),
     "over the whole pool, too": (over_the_pool, "all blocks of the pool are copied, converted or scored"),
     "over a pool without NaN": (over_a_clean_pool, "all blocks of the pool are copied, converted or scored"),
     "converted first": (converted_first, "all blocks of the pool are copied, converted or scored"),
     "over a clean NumPy pool": (over_a_numpy_pool, "all blocks of the pool are copied, converted or scored"),
+    "the whole table, clamped": (the_whole_table_clamped, STALE),
+    "clamped and cut": (clamped_and_cut, STALE),
+    "one entry too many": (one_entry_too_many, STALE),
+    "each entry, masked": (each_entry_masked, STALE),
+    "clamped, in NumPy": (clamped_in_numpy, STALE),
     "by number of tokens": (weighted(len), "the blocks count by their number of tokens"),
     "a maximum for each block": (weighted(lambda s: (s - s.max()).exp().sum()), "relative to its own maximum"),
     "the last block alone": (window_of_one_block, "only the last block is read"),
@@ -250,8 +298,8 @@ def one_by_one(q, k_cache, v_cache, block_table, seq_len):
     return torch.stack([by_block(row, k_cache, v_cache, block_table, first + i) for i, row in enumerate(q)])
 
 
-def masked(q, k_cache, v_cache, block_table, seq_len, *, diagonal=None, scale=None):
-    used = block_table[: -(-seq_len // 4)].long()
+def masked(q, k_cache, v_cache, block_table, seq_len, *, diagonal=None, scale=None, size=4):
+    used = block_table[: -(-seq_len // size)].long()
     k, v = (cache[used].flatten(0, 1)[:seq_len] for cache in (k_cache, v_cache))
     see = torch.ones(len(q), seq_len, dtype=torch.bool).tril(
         seq_len - len(q) if diagonal is None else diagonal(seq_len, len(q))
@@ -290,7 +338,14 @@ def prefill_over_the_pool(q, k_cache, v_cache, block_table, seq_len):
     return torch.stack(rows)
 
 
+def prefill_clamped(q, k_cache, v_cache, block_table, seq_len):
+    entries = block_table.clamp(0, len(k_cache) - 1).long()
+    k, v = (cache[entries].reshape(-1, 8)[:seq_len] for cache in (k_cache, v_cache))
+    return masked(q, k.view(-1, 1, 8), v.view(-1, 1, 8), torch.arange(seq_len), seq_len, size=1)
+
+
 WRONG_PREFILLS = {
+    "clamped and cut": (prefill_clamped, STALE),
     "masked by block": (masked_by(lambda query, key, first: key // 4 <= query // 4), "the mask is by block"),
     "the context and itself": (
         masked_by(lambda query, key, first: (key < first) | (key == query)),
@@ -332,7 +387,8 @@ RIGHT = {
         in_float32,
         by_slots,
         by_slots_in_numpy,
-        the_whole_table_clamped,
+        by_block_into_buffers,
+        mapped,
         searched,
     ],
     "4.1-prefill": [reading.prefill, one_by_one, masked, rows_in_float32],

@@ -18,6 +18,7 @@ from pagedkv.simulation.simulator import simulate
 from pagedkv.simulation.workload import Request, sample_requests
 
 MOST = 1000  # tokens of a guess
+OUTPUTS = (0, 1, 2, 10, 50, 100, 128, 300, 512, 899, 900, 901, 2000)  # a guess must be the same before them all
 VERBS = ("admit", "grow", "release")
 FIVE = ("max length, first fit", "power of two, buddy", "oracle, first fit", "grow by copy, first fit", "paged")
 
@@ -106,13 +107,13 @@ def _fault(kind: str, cls) -> str | None:
 
 
 def _extents(cls, prompt: int, output: int) -> list[int]:
-    """The sizes that a request alone asks for, from its prompt to 900 tokens more."""
+    """The sizes that a request alone asks for, from its prompt to the end of its output, or as far as there is room."""
     arena = Arena(16_384)
     policy, request = cls(arena), Request(0, 0.0, prompt, output)
     policy.admit(request)
     asked = [policy.held[0].requested]
     try:
-        for _ in range(900):
+        for _ in range(output):
             policy.grow(request)
             asked.append(policy.held[0].requested)
     except OutOfMemory:
@@ -122,9 +123,11 @@ def _extents(cls, prompt: int, output: int) -> list[int]:
 
 def _guesses(cls) -> str | None:
     for prompt in (1, 60, 700):
-        asked = _extents(cls, prompt, 900)
-        if asked != _extents(cls, prompt, 901):
-            return "it looks at the length of the output, which no engine knows beforehand; use the prompt only"
+        asked = _extents(cls, prompt, OUTPUTS[-1])
+        for output in OUTPUTS:
+            known = _extents(cls, prompt, output)
+            if known != asked[: len(known)]:
+                return "it looks at the length of the output, which no engine knows beforehand; use the prompt only"
         if asked[0] <= prompt:
             return "there is no room for the first token of the output: guess at least one"
         if asked[0] > prompt + MOST:

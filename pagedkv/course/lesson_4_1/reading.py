@@ -1,8 +1,10 @@
 """The exercises of lesson 4.1 that read by block: a decode and a prefill, over a pool in which all else is poison."""
 
+from functools import partial
+
 from pagedkv.course.judge.compare import SINGLE, Wrong
 from pagedkv.course.judge.exercise import Exercise, Part, Role, calls
-from pagedkv.course.lesson_4_1.whole_pool import takes_the_whole_pool
+from pagedkv.course.lesson_4_1.whole_pool import reads_others
 
 BLOCK, DIM = 4, 8
 
@@ -41,14 +43,16 @@ def _sequence(random, seq_len, rubbish=0.0, num_queries=None, stale=(-1, -1), ot
     return q, k, v, table, seq_len
 
 
-def _large_pool(*num_queries):
-    """The arguments of one call for 9 tokens in a pool of 4096 blocks."""
+def _large_pool(*num_queries, stale=False):
+    """The arguments of one call for 9 tokens in a pool of 4096 blocks; `stale` entries name a thousand others."""
     import torch
 
     draw = torch.Generator().manual_seed(0)
     k, v = torch.randn(2, 4096, BLOCK, DIM, generator=draw, dtype=torch.float64)
     q = torch.randn(*num_queries, DIM, generator=draw, dtype=torch.float64)
-    return q, k, v, torch.tensor([300, 7, 4095], dtype=torch.int32), 9
+    own = [300, 7, 4095]
+    table = [*own, *(set(range(0, 4096, 4)) - set(own))] if stale else own
+    return q, k, v, torch.tensor(table, dtype=torch.int32), 9
 
 
 def _cases(*lengths, **options):
@@ -123,8 +127,17 @@ DECODE_MISTAKES = (
 )
 
 
+OTHERS = {  # by whether stale entries of the table name them
+    False: "all blocks of the pool are copied, converted or scored: take only those that block_table names",
+    True: "entries of block_table past the last block in use are followed, and blocks of other sequences are copied or "
+    "scored: look up the first ceil(seq_len / block size) entries only",
+}
+
+
 def _tensors(title, reference, cases, mistakes=(), large_pool=None):
-    """`calls`, with sentences for what comes of reading too far; `large_pool()` gives a call with foreign blocks."""
+    """`calls`, with sentences for what comes of reading too far; `large_pool` gives a call with others' blocks, which
+    stale entries name or do not.
+    """
     judge = calls(title, reference, cases, mistakes=mistakes, rtol=SINGLE)
 
     def test(function):
@@ -141,11 +154,9 @@ def _tensors(title, reference, cases, mistakes=(), large_pool=None):
                     "blocks have k_cache.shape[1] slots here"
                 ) from None
             raise
-        if large_pool is not None and takes_the_whole_pool(function, *large_pool()):
-            raise Wrong(
-                "the output is right, but all blocks of the pool are copied, converted or scored: take only those that "
-                "block_table names"
-            )
+        for stale, said in OTHERS.items() if large_pool else ():
+            if reads_others(function, *large_pool(stale=stale)):
+                raise Wrong(f"the output is right, but {said}")
 
     return Part(title, test)
 
@@ -244,7 +255,7 @@ PREFILL_MISTAKES = (
 PREFILL = Exercise("4.1-prefill", "a prefill with its causal mask", (
     _tensors("a prompt from its first token", prefill, lambda r: [
         _sequence(r, n, num_queries=n) for n in (1, 4, 7, 10)], PREFILL_MISTAKES,
-        lambda: _large_pool(3)),
+        partial(_large_pool, 3)),
     _tensors("the last queries over a stored context", prefill, lambda r: [
         _sequence(r, n, num_queries=m) for n, m in ((9, 2), (12, 5), (17, 1), (6, 6))], PREFILL_MISTAKES),
     _tensors("NaN in the slots that hold no token", prefill, lambda r: [
