@@ -7,10 +7,23 @@ to the output stays the same, unless one of them was read. Of NumPy only the mem
 import tracemalloc
 
 from pagedkv.course.judge.calling import call, freeze
-from pagedkv.course.judge.compare import is_tensor
+from pagedkv.course.judge.compare import Wrong, is_tensor
+
+OTHERS = {  # by whether stale entries of the table name them
+    False: "all blocks of the pool are copied, converted or scored: take only those that block_table names",
+    True: "entries of block_table past the last block in use are followed, and blocks of other sequences are copied or "
+    "scored: look up the first ceil(seq_len / block size) entries only",
+}
 
 
-def reads_others(function, q, k_cache, v_cache, table, seq_len) -> bool:
+def reads_its_own(function, large_pool) -> None:
+    """Raise Wrong where `function` reads other blocks of `large_pool(stale=...)`, the arguments of a call."""
+    for stale, said in OTHERS.items():
+        if _reads_others(function, *large_pool(stale=stale)):
+            raise Wrong(f"the output is right, but {said}")
+
+
+def _reads_others(function, q, k_cache, v_cache, table, seq_len) -> bool:
     """Whether something that the call makes depends on blocks past those of its tokens, or has the size of the pool."""
     import torch
 
