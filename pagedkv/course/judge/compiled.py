@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from functools import lru_cache
 from typing import NamedTuple
 
 from pagedkv.course.judge import limit
@@ -51,6 +52,7 @@ def compile_ahead(kernel, arguments: dict, capability: int = HOPPER, **options) 
     raise Fault(said, said, ("compiles",))
 
 
+@lru_cache(16)
 def _asked(request: str) -> dict | None:
     """What the process of its own answers, None where it does not."""
     environment = os.environ | {"TRITON_INTERPRET": "0", "TRITON_DEFAULT_FP_FUSION": "1"}

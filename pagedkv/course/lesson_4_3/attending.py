@@ -1,0 +1,253 @@
+"""Two kernels of lesson 4.3 that attend: a query over one block, and over all blocks of its sequence."""
+
+import math
+import random
+
+from pagedkv.course.judge.exercise import Exercise
+from pagedkv.course.judge.kernel import Case, Task, kernel_parts
+from pagedkv.course.thread import BLOCK_SIZE, MIRA
+from pagedkv.sizing import ceil_div
+
+# One block
+
+
+def one_block(count: int, heads: int = 2, block: int = 16, dim: int = 32, size: float = 1.0, seed: int = 0) -> dict:
+    """Arguments of `attend_block` for a query per head over the first `count` tokens of a block; its other slots are
+    NaN. `size` scales the query, and with it the scores.
+    """
+    import torch
+
+    draw = torch.Generator().manual_seed(seed)
+    k, v = torch.full((2, block, heads, dim), math.nan, dtype=torch.float16)
+    for tensor in (k, v):
+        tensor[:count] = torch.randn(count, heads, dim, generator=draw)
+    return {
+        "q": (size * torch.randn(heads, dim, generator=draw)).half(),
+        "k": k,
+        "v": v,
+        "out": torch.full((heads, dim), -7.0),
+        "count": count,
+        "scale": 0.25,
+        "BLOCK": block,
+        "DIM": dim,
+    }
+
+
+def attend(q, k, v, scale, *, hidden=0, weigh=True, divide=True, mean=False):
+    """Attention of q [dim] over k, v [tokens, dim] in float64, or what usual slips make of it. `hidden` tokens of score
+    0 and value 0 take part.
+    """
+    import torch
+
+    scores = (k.double() @ q.double()) * scale
+    base = scores.max().clamp(min=0.0) if hidden else scores.max()
+    weights = torch.exp(scores - base) if not mean else torch.ones_like(scores)
+    total = weights.sum() + hidden * torch.exp(-base)
+    out = weights @ v.double() if weigh else v.double().sum(0)
+    return (out / total if divide else out).float()
+
+
+def _of_block(arguments: dict, **slips) -> dict:
+    import torch
+
+    q, k, v, count = (arguments[name] for name in ("q", "k", "v", "count"))
+    hidden = arguments["BLOCK"] - count if slips.pop("hidden", False) else 0
+    scale = slips.pop("scale", arguments["scale"])
+    heads = [attend(q[h], k[:count, h], v[:count, h], scale, hidden=hidden, **slips) for h in range(len(q))]
+    return {"out": torch.stack(heads)}
+
+
+def _counts(draw: random.Random) -> list[Case]:
+    cases = []
+    for words, count, heads, size in (
+        ("one token", 1, 3, 1.0),
+        ("a block that lacks one token", 15, 2, 1.0),
+        ("a full block", 16, 1, 1.0),
+        ("a query of large numbers", draw.randint(5, 11), 2, 200.0),
+    ):
+        cases.append(Case(one_block(count, heads, size=size, seed=draw.randrange(99)), words))
+    return cases
+
+
+LAYOUT = "in k and v the heads lie inside a slot: (slot · heads + head) · DIM"
+
+BLOCK = Exercise(
+    "4.3-block",
+    "attend to one block",
+    kernel_parts(
+        "one block",
+        Task(
+            grid=lambda arguments: (len(arguments["q"]),),
+            right=_of_block,
+            mistakes=(
+                (
+                    lambda arguments: _of_block(arguments, hidden=True),
+                    "hidden tokens got the score 0, and with it a weight: their score must be -inf",
+                ),
+                (lambda arguments: _of_block(arguments, scale=1.0), "that is attention without the scale"),
+                (
+                    lambda arguments: _of_block(arguments, divide=False),
+                    "the weighted sum is not divided by the sum of the weights",
+                ),
+                (lambda arguments: _of_block(arguments, mean=True), "that is the plain mean of the values"),
+                (
+                    lambda arguments: _of_block(arguments, weigh=False, divide=False),
+                    "the values are added up without their weights",
+                ),
+            ),
+            hints={
+                (
+                    "nan",
+                    "out",
+                ): "a value that is NaN stays NaN under a weight of 0, so a hidden value must be loaded as "
+                "a number; and large scores overflow unless their maximum is subtracted",
+                ("reads", "k", "behind"): LAYOUT,
+                ("reads", "v", "behind"): LAYOUT,
+                ("reads", "q", "behind"): "q has a row for each head",
+                ("writes", "out", "behind"): "out has a row for each head",
+                ("writes", "out", "race"): "out has a row for each head, and each program writes its own",
+                ("wrong", "out"): f"do all seen tokens, and no others, take part? {LAYOUT}",
+                ("missing", "out"): "each program writes all DIM numbers of the row of its head",
+            },
+        ),
+        lambda: Case(one_block(11)),
+        _counts,
+    ),
+    needs="triton",
+    in_order=True,
+)
+
+# All blocks of a sequence
+
+
+def a_batch(lens: list[int], heads: int, kv_heads: int, block: int, dim: int = 32, seed: int = 0, tables=None) -> dict:
+    """Arguments of `decode` for a query of each of `heads` heads and each sequence, of `lens` tokens in blocks of
+    `block`; q is a part of wider rows. Slots without a token hold NaN or infinity, entries past the last block -1.
+
+    tables: the blocks of each sequence, drawn where left out.
+    """
+    import torch
+
+    draw = torch.Generator().manual_seed(seed)
+    width = max(1, *(ceil_div(length, block) for length in lens)) + (tables is None)
+    if tables is None:
+        ids = torch.randperm(len(lens) * width, generator=draw).reshape(len(lens), width)
+        tables = [row[: ceil_div(length, block)].tolist() for row, length in zip(ids, lens, strict=True)]
+    num_blocks = 1 + max(max(row, default=0) for row in tables)
+    k, v = torch.full((2, num_blocks, block, kv_heads, dim), math.nan, dtype=torch.float16)
+    v[::2] = math.inf
+    for row, length in zip(tables, lens, strict=True):
+        for token in range(length):
+            at = row[token // block], token % block
+            k[at], v[at] = torch.randn(2, kv_heads, dim, generator=draw)
+    wide = torch.full((len(lens), heads + 2 * kv_heads, dim), math.nan, dtype=torch.float16)
+    wide[:, :heads] = torch.randn(len(lens), heads, dim, generator=draw) * 2
+    padded = [row + [-1] * (width - len(row)) for row in tables]
+    return {
+        "q": wide[:, :heads],
+        "k_cache": k,
+        "v_cache": v,
+        "tables": torch.tensor(padded, dtype=torch.int32),
+        "lens": torch.tensor(lens, dtype=torch.int32),
+        "out": torch.full((len(lens), heads, dim), -7.0),
+        "scale": 0.3,
+        "q_stride": wide.stride(0),
+        "width": width,
+        "BLOCK": block,
+        "DIM": dim,
+        "GROUP": heads // kv_heads,
+    }
+
+
+def mira_and_others() -> dict:
+    """The request that the course follows, of 50 tokens, beside one without tokens and one of a block."""
+    return a_batch([MIRA.stored, 0, BLOCK_SIZE], 4, 2, BLOCK_SIZE, tables=[list(MIRA.table), [], [5]])
+
+
+def _decoded(arguments: dict, slip: str = "") -> dict:
+    """The outputs, computed block by block in float64; with a `slip` those of a kernel that makes it."""
+    import torch
+
+    q, out, block = arguments["q"].double(), arguments["out"].clone(), arguments["BLOCK"]
+    for seq, length in enumerate(arguments["lens"].tolist()):
+        if slip == "full blocks":
+            length = length // block * block
+        if slip == "first block":
+            length = min(length, block)
+        for head in range(q.shape[1]):
+            m, l, o = -math.inf, 0.0, torch.zeros(arguments["DIM"], dtype=torch.float64)  # noqa: E741
+            for j in range(ceil_div(length, block)):
+                seen, at = min(block, length - j * block), int(arguments["tables"][seq, j])
+                kv_head = head // arguments["GROUP"]
+                k, v = (arguments[name][at, :seen, kv_head].double() for name in ("k_cache", "v_cache"))
+                scores = k @ q[seq, head] * (1.0 if slip == "scale" else arguments["scale"])
+                m_new = max(m, scores.max().item())
+                shrink = math.exp(m - m_new)
+                weights = torch.exp(scores - m_new)
+                l = l * (1.0 if slip == "l" else shrink) + weights.sum()  # noqa: E741
+                o = o * (1.0 if slip == "o" else shrink) + weights @ v
+                m = m_new
+            out[seq, head] = o if slip == "divide" else o / (l or 1.0)
+    return {"out": out}
+
+
+def _batches(draw: random.Random) -> list[Case]:
+    named = {
+        "a sequence of no token": 0,
+        "a sequence of one token": 1,
+        "a sequence of BLOCK - 1 tokens": 7,
+        "a sequence of BLOCK tokens": 8,
+        "a sequence of BLOCK + 1 tokens": 9,
+        "a sequence of several blocks": draw.randint(18, 23),
+    }
+    order = draw.sample(list(named), len(named))
+    first = a_batch([named[name] for name in order], 4, 2, 8, seed=draw.randrange(99))
+    short = a_batch([draw.randint(9, 15)], 3, 1, 8, seed=draw.randrange(99))
+    return [Case(first, rows=tuple(order)), Case(short, "one KV head for all heads")]
+
+
+def _slip(name: str):
+    return lambda arguments: _decoded(arguments, name)
+
+
+OWN_TABLE = "every sequence has its own row of `tables`, `width` entries wide"
+KV_LAYOUT = "a cache is [block, slot, KV head, dim], and GROUP query heads share a KV head"
+
+DECODE = Exercise(
+    "4.3-decode",
+    "paged decode",
+    kernel_parts(
+        "paged decode",
+        Task(
+            grid=lambda arguments: (arguments["q"].shape[1], len(arguments["lens"])),
+            right=_decoded,
+            mistakes=(
+                (_slip("o"), "when the maximum rises, what is in o is relative to the old one: shrink it as well as l"),
+                (_slip("l"), "when the maximum rises, what is in l is relative to the old one: shrink it as well as o"),
+                (_slip("full blocks"), "a last block that is not full is left out"),
+                (_slip("first block"), "only the first block of a sequence is read"),
+                (_slip("scale"), "that is attention without the scale"),
+                (_slip("divide"), "o is not divided by l at the end"),
+            ),
+            hints={
+                ("nan", "out"): "without a token o / l is 0 / 0, and zeros are asked for; else something unused took "
+                "part: a slot past the length, another sequence's block or head",
+                ("reads", "q", "behind"): "two sequences are q_stride apart in q, two heads DIM",
+                ("reads", "q", "between"): "two sequences are q_stride apart in q, two heads DIM",
+                ("reads", "tables", "behind"): OWN_TABLE,
+                ("reads", "k_cache", "before"): f"-1 is no block; {OWN_TABLE}",
+                ("reads", "v_cache", "before"): f"-1 is no block; {OWN_TABLE}",
+                ("reads", "k_cache", "behind"): KV_LAYOUT,
+                ("reads", "v_cache", "behind"): KV_LAYOUT,
+                ("writes", "out", "behind"): "out is [sequence, head, dim], with nothing between",
+                ("writes", "out", "race"): "each program writes the row of its own sequence and head",
+                ("missing", "out"): "a program writes its row of `out` in any case, zeros where there is no token",
+                ("wrong", "out"): f"{OWN_TABLE}; {KV_LAYOUT}",
+            },
+        ),
+        lambda: Case(mira_and_others(), rows=("Mira's 50 tokens", "the sequence of no token", "the full block")),
+        _batches,
+    ),
+    needs="triton",
+    in_order=True,
+)

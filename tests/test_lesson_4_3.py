@@ -1,0 +1,280 @@
+"""Lesson 4.3: what the checks of its four kernels accept and refuse, none of it with a dead process."""
+
+import pytest
+from exercise_rules import exercise_tests
+from kernels import changed, kernel
+
+from pagedkv.course.judge import limit
+from pagedkv.course.lesson_4_3 import exercises
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("triton")
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch):
+    """A machine that does other things as well may take its time."""
+    monkeypatch.setattr(limit, "SECONDS", 60)
+
+
+WRITE = """
+def write_rows(new, cache, slot_mapping, WIDTH: tl.constexpr, LANES: tl.constexpr):
+    token = tl.program_id(0)
+    slot = tl.load(slot_mapping + token)
+    lane = tl.arange(0, LANES)
+    inside = lane < WIDTH
+    if slot >= 0:
+        row = tl.load(new + token * WIDTH + lane, mask=inside)
+        tl.store(cache + slot * WIDTH + lane, row, mask=inside)
+"""
+WRITE_WITH_A_MASK = """
+def write(new, cache, slot_mapping, WIDTH: tl.constexpr, LANES: tl.constexpr):
+    source = new + tl.program_id(0) * WIDTH
+    slot = tl.load(slot_mapping + tl.program_id(0))
+    lane = tl.arange(0, LANES)
+    mask = (lane < WIDTH) & (slot != -1)
+    tl.store(cache + slot * WIDTH + lane, tl.load(source + lane, mask, 0.0), mask)
+"""
+NO_ROOM = ("lane < WIDTH", "lane < tl.where(slot < 0, 0, WIDTH)")
+LOADED, STORED = ("+ lane, mask=inside)\n        tl.", "+ lane)\n        tl."), ("row, mask=inside", "row")
+WRONG_WRITES = [
+    ((("if slot >= 0:", "if True:"),), "writes row -1 of `cache`, which has rows 0 to 15 (element -24): a slot of -1"),
+    ((("if slot >= 0:", "if slot > 0:"),), "row 0 of `cache` is not written: a token has that slot"),
+    ((("slot = tl.load", "slot = tl.maximum(0, tl.load"), ("+ token)\n", "+ token))\n")), "two tokens met in one row"),
+    ((LOADED,), "reads row 7 of `new`, which has rows 0 to 6 (element 168): `new` has a row for each token; rows lie"),
+    ((STORED,), "writes row 16 of `cache`|two tokens met in one row"),
+    ((LOADED, STORED), "writes row 16 of `cache`|two tokens met in one row|reads row 7 of `new`"),
+    ((("slot * WIDTH", "slot * LANES"),), "writes row 20 of `cache`, which has rows 0 to 15"),
+    ((("token * WIDTH", "slot * WIDTH"),), "reads row 15 of `new`"),
+    ((("slot * WIDTH", "token * WIDTH"),), "each row went to the number of its token"),
+    ((("lane < WIDTH", "lane < 1"),), "one number of each row is written"),
+    ((("lane < WIDTH", "lane <= WIDTH"),), "writes row 16 of `cache`|two tokens met"),
+    ((("lane < WIDTH", "lane < WIDTH - 1"),), "row 0 of `cache` is not written"),
+    (
+        (("program_id(0)", "program_id(0) + 1"),),
+        "reads element 7 of `slot_mapping`, which has elements 0 to 6: there is",
+    ),
+    ((("load(new", "load(cache"), ("store(cache", "store(new")), "which it is only to read"),
+    ((("if slot >= 0:", "if inside:"),), "ask one question, and a block holds many answers"),
+    ((("tl.arange(0, LANES)", "tl.arange(0, WIDTH)"),), "tl.arange counts to a power of two only"),
+    ((("tl.store(cache + slot * WIDTH + lane, row", "tl.store(cache + slot * WIDTH + lane, new + lane"),), "addresses"),
+    ((("slot = tl.load", "slot = 10**12 + tl.load"),), "writes row 1,000,000,000,005 of `cache`"),
+    (
+        (("slot = tl.load", "slot = -(10**12) - tl.load"), ("if slot >= 0:", "if True:")),
+        "writes row -1,000,000,000,005",
+    ),
+]
+GATHER = """
+def gather_rows(cache, table, out, length, BLOCK: tl.constexpr, WIDTH: tl.constexpr, LANES: tl.constexpr):
+    j = tl.program_id(0)
+    block = tl.load(table + j).to(tl.int64)
+    slot, lane = tl.arange(0, BLOCK), tl.arange(0, LANES)
+    token = j * BLOCK + slot
+    inside = (token < length)[:, None] & (lane < WIDTH)[None, :]
+    rows = tl.load(cache + (block * BLOCK + slot)[:, None] * WIDTH + lane[None, :], mask=inside)
+    tl.store(out + token[:, None] * WIDTH + lane[None, :], rows, mask=inside)
+"""
+GATHER_BY_TOKEN = """
+def gather(cache, table, out, length, BLOCK: tl.constexpr, WIDTH: tl.constexpr, LANES: tl.constexpr):
+    lane = tl.arange(0, LANES)
+    first = tl.program_id(0) * BLOCK
+    start = tl.load(table + tl.program_id(0)) * BLOCK
+    for i in range(tl.minimum(BLOCK, length - first)):
+        row = tl.load(cache + (start + i) * WIDTH + lane, mask=lane < WIDTH, other=0.0)
+        tl.store(out + (first + i) * WIDTH + lane, row, mask=lane < WIDTH)
+"""
+WRONG_GATHERS = [
+    ((("(token < length)[:, None] & ", ""),), "shape|writes row 50 of `out`"),
+    (
+        (("(token < length)", "(token < length + BLOCK)"),),
+        "writes row 50 of `out`, which has rows 0 to 49 (element 1,200",
+    ),
+    ((("(token < length)", "(slot < length)"),), "writes row 50 of `out`"),
+    ((("token < length", "token <= length"),), "writes row 50 of `out`"),
+    ((("token < length", "token < length - 1"),), "row 49 of `out` is not written"),
+    (
+        (("lane[None, :], mask=inside)\n    tl", "lane[None, :], mask=(token < length)[:, None])\n    tl"),),
+        "the pool ends",
+    ),
+    ((("rows, mask=inside", "rows, mask=(token < length)[:, None]"),), "from two lanes of one store: rows lie WIDTH"),
+    ((("(block * BLOCK", "(j * BLOCK"),), "row 0 of `out` has NaN or infinity: that slot holds no token of this"),
+    ((("(block * BLOCK", "(block"),), "row 0 of `out` has NaN or infinity: that slot holds no token of this"),
+    ((("out + token[:", "out + slot[:"),), "overwrites what another has written to `out`"),
+    ((("out + token[:, None] * WIDTH", "out + token[:, None] * LANES"),), "writes row 50 of `out`|writes row"),
+    ((("table + j", "table + j * BLOCK"),), "reads element 16 of `table`, which has elements 0 to 3"),
+    ((("table + j", "table + j + 1"),), "reads element 4 of `table`, which has elements 0 to 3: a program reads one"),
+    ((("table + j", "table"),), "row 16 of `out` is not right"),
+    ((("(lane < WIDTH)[None, :]", "(lane < WIDTH)[:, None]"),), "blocks of these shapes do not fit together"),
+    ((("block * BLOCK", "(block + 10**9) * BLOCK"),), "the pool ends there"),
+    ((("block * BLOCK", "-(block + 10**9) * BLOCK"),), "-1 is no block: which entry of the table was followed?"),
+    ((("lane < WIDTH", "lane < WIDTH // 2"),), "row 0 of `out` is not written"),
+    ((("(block * BLOCK + slot)", "(block * BLOCK + (slot + 1) % BLOCK)"),), "is not right|has NaN"),
+    (
+        (("j = tl", "s = 0\n    for i in range(length):\n        s += 0.5\n    j = tl"),),
+        "(here s starts as a whole number)",
+    ),
+]
+ATTEND = """
+def attend_block(q, k, v, out, count, scale, BLOCK: tl.constexpr, DIM: tl.constexpr):
+    head, heads = tl.program_id(0), tl.num_programs(0)
+    slot, dim = tl.arange(0, BLOCK), tl.arange(0, DIM)
+    seen = slot < count
+    at = (slot[:, None] * heads + head) * DIM + dim[None, :]
+    query = tl.load(q + head * DIM + dim).to(tl.float32)
+    keys = tl.load(k + at, mask=seen[:, None], other=0.0).to(tl.float32)
+    values = tl.load(v + at, mask=seen[:, None], other=0.0).to(tl.float32)
+    scores = tl.where(seen, tl.sum(query[None, :] * keys, 1) * scale, float("-inf"))
+    weights = tl.exp(scores - tl.max(scores, 0))
+    o = tl.sum(weights[:, None] * values, 0) / tl.sum(weights, 0)
+    tl.store(out + head * DIM + dim, o)
+"""
+ATTEND_DIMS_FIRST = """
+def attend(q, k, v, out, count, scale, BLOCK: tl.constexpr, DIM: tl.constexpr):
+    head = tl.program_id(0)
+    dims = head * DIM + tl.arange(0, DIM)
+    slots = tl.arange(0, BLOCK)
+    inside = (slots < count)[None, :]
+    place = dims[:, None] + slots[None, :] * (tl.num_programs(0) * DIM)
+    keys = tl.load(k + place).to(tl.float32)
+    values = tl.where(inside, tl.load(v + place).to(tl.float32), 0.0)
+    s = tl.sum(tl.load(q + dims).to(tl.float32)[:, None] * keys, 0)[None, :]
+    s = tl.where(inside, s * scale, float("-inf"))
+    w = tl.exp(s - tl.max(s, 1)[:, None])
+    tl.store(out + dims, tl.sum(w * values, 1) / tl.sum(w))
+"""
+MASKED = "mask=seen[:, None], other=0.0"
+WRONG_BLOCKS = [
+    ((("v + at, " + MASKED, "v + at"),), "row 0 of `out` has NaN or infinity: a value that is NaN stays NaN"),
+    ((("v + at, " + MASKED, "v + at, mask=seen[:, None]"),), "row 0 of `out` has NaN or infinity: a value"),
+    ((('float("-inf"))\n    w', "0.0)\n    w"),), "hidden tokens got the score 0, and with it a weight"),
+    ((("tl.where(seen, ", ""), (', float("-inf"))\n    w', "\n    w")), "hidden tokens got the score 0"),
+    (((" * scale", ""),), "that is attention without the scale"),
+    (((" / tl.sum(weights, 0)", ""),), "is not divided by the sum of the weights"),
+    ((("scores - tl.max(scores, 0)", "scores"),), "with a query of large numbers, part of `out` has NaN or infinity"),
+    ((("weights = tl.exp(scores - tl.max(scores, 0))", "weights = tl.where(seen, 1.0, 0.0)"),), "plain mean of the"),
+    ((("tl.sum(weights[:, None] * values, 0) / tl.sum(weights, 0)", "tl.sum(values, 0)"),), "without their weights"),
+    ((("(slot[:, None] * heads + head)", "(head * BLOCK + slot[:, None])"),), "NaN or infinity|is not right"),
+    ((("at = (slot[:, None] * heads + head)", "at = (slot[:, None])"),), "row 0 of `out` is not right|has NaN"),
+    ((("slot < count", "slot <= count"),), "row 0 of `out` has NaN or infinity"),
+    ((("slot < count", "slot < count - 1"),), "row 0 of `out` is not right: do all seen tokens, and no others"),
+    ((("mask=seen[:, None]", "mask=seen[None, :]"),), "blocks of these shapes do not fit together"),
+    ((("query[None, :] * keys, 1", "query[None, :] * keys, 0"),), "blocks of these shapes|do not fit"),
+    ((("q + head * DIM + dim", "q + dim"),), "row 1 of `out` is not right"),
+    ((("out + head * DIM + dim", "out + dim"),), "overwrites what another has written to `out`"),
+    ((("out + head * DIM + dim", "out + head + dim"),), "overwrites what another|is not written"),
+    ((("k + at", "k + at + 10**9"),), "in k and v the heads lie inside a slot"),
+    ((("    o = tl.sum", "    if seen:\n        return\n    o = tl.sum"),), "ask one question"),
+]
+DECODE = """
+def decode(q, k_cache, v_cache, tables, lens, out, scale, q_stride, width,
+           BLOCK: tl.constexpr, DIM: tl.constexpr, GROUP: tl.constexpr):
+    head, seq, heads = tl.program_id(0), tl.program_id(1), tl.num_programs(0)
+    slot, dim = tl.arange(0, BLOCK), tl.arange(0, DIM)
+    query = tl.load(q + seq * q_stride + head * DIM + dim).to(tl.float32)
+    length = tl.load(lens + seq)
+    m, l, o = float("-inf"), 0.0, tl.zeros([DIM], tl.float32)
+    for j in range(tl.cdiv(length, BLOCK)):
+        block = tl.load(tables + seq * width + j).to(tl.int64)
+        seen = j * BLOCK + slot < length
+        row = (block * BLOCK + slot) * (heads // GROUP) + head // GROUP
+        at = row[:, None] * DIM + dim[None, :]
+        keys = tl.load(k_cache + at, mask=seen[:, None], other=0.0).to(tl.float32)
+        values = tl.load(v_cache + at, mask=seen[:, None], other=0.0).to(tl.float32)
+        scores = tl.where(seen, tl.sum(query[None, :] * keys, 1) * scale, float("-inf"))
+        m_new = tl.maximum(m, tl.max(scores, 0))
+        weights, shrink = tl.exp(scores - m_new), tl.exp(m - m_new)
+        l = l * shrink + tl.sum(weights, 0)
+        o = o * shrink + tl.sum(weights[:, None] * values, 0)
+        m = m_new
+    o = tl.where(length > 0, o / l, 0.0)
+    tl.store(out + (seq * heads + head) * DIM + dim, o)
+"""
+DECODE_BY_TABLE = changed(
+    DECODE,  # all entries of the table are walked over, those of -1 too
+    ("range(tl.cdiv(length, BLOCK))", "range(width)"),
+    ('m, l, o = float("-inf")', "m, l, o = -1e30"),
+    ("tl.where(length > 0, o / l, 0.0)", "o / tl.maximum(l, 1e-30)"),
+)
+DECODE_BY_TOKEN = """
+def decode(q, k_cache, v_cache, tables, lens, out, scale, q_stride, width,
+           BLOCK: tl.constexpr, DIM: tl.constexpr, GROUP: tl.constexpr):
+    dim = tl.arange(0, DIM)
+    kv = tl.program_id(0) // GROUP
+    kv_heads = tl.num_programs(0) // GROUP
+    x = tl.load(q + tl.program_id(1) * q_stride + tl.program_id(0) * DIM + dim).to(tl.float32)
+    top = -1e30
+    total = 0.0
+    result = tl.zeros([DIM], tl.float32)
+    for token in range(tl.load(lens + tl.program_id(1))):
+        block = tl.load(tables + tl.program_id(1) * width + token // BLOCK)
+        place = ((block * BLOCK + token % BLOCK) * kv_heads + kv) * DIM + dim
+        s = tl.sum(x * tl.load(k_cache + place).to(tl.float32), 0) * scale
+        base = tl.maximum(top, s)
+        total = total * tl.exp(top - base) + tl.exp(s - base)
+        result = result * tl.exp(top - base) + tl.exp(s - base) * tl.load(v_cache + place).to(tl.float32)
+        top = base
+    row = tl.program_id(1) * tl.num_programs(0) + tl.program_id(0)
+    tl.store(out + row * DIM + dim, result / tl.where(total == 0.0, 1.0, total))
+"""
+WRONG_DECODES = [
+    ((("o = o * shrink + ", "o = o + "),), "what is in o is relative to the old one: shrink it as well as l"),
+    ((("l = l * shrink + ", "l = l + "),), "what is in l is relative to the old one: shrink it as well as o"),
+    ((("        m = m_new\n", ""),), "`out` for Mira's 50 tokens is not right"),
+    ((("tl.cdiv(length, BLOCK)", "length // BLOCK"),), "a last block that is not full is left out|NaN"),
+    ((("tl.cdiv(length, BLOCK)", "tl.minimum(1, length)"),), "only the first block of a sequence is read"),
+    (((" * scale", ""),), "that is attention without the scale"),
+    (
+        (("tl.where(length > 0, o / l, 0.0)", "o / l"),),
+        "`out` for the sequence of no token has NaN or infinity: without a",
+    ),
+    ((("tl.where(length > 0, o / l, 0.0)", "o"),), "o is not divided by l at the end"),
+    (
+        (
+            ("o = tl.where(length > 0, o / l, 0.0)\n    tl.store", "if length > 0:\n        tl.store"),
+            ("dim, o)", "dim, o / l)"),
+        ),
+        "`out` for the sequence of no token is not written: a program writes its row of `out` in any case",
+    ),
+    ((("tables + seq * width + j", "tables + j"),), "`out` for the full block is not right|NaN"),
+    ((("seq * width", "seq * (width + 1)"),), "every sequence has its own row of `tables`"),
+    ((("block * BLOCK + slot", "j * BLOCK + slot"),), "`out` for Mira's 50 tokens has NaN or infinity"),
+    ((("+ head // GROUP", "+ head"),), "GROUP query heads share a KV head|NaN"),
+    ((("+ head // GROUP", "+ head % (heads // GROUP)"),), "`out` for Mira's 50 tokens is not right"),
+    ((("seq * q_stride", "seq * heads * DIM"),), "between two rows of `q`|is not right"),
+    ((("head * DIM + dim).to", "dim).to"),), "is not right"),
+    ((("j * BLOCK + slot < length", "slot < length"),), "has NaN or infinity"),
+    (
+        (("v_cache + at, mask=seen[:, None], other=0.0", "v_cache + at"),),
+        "`out` for Mira's 50 tokens has NaN or infinity",
+    ),
+    ((('float("-inf"))\n        m_new', "0.0)\n        m_new"),), "is not right"),
+    ((('m, l, o = float("-inf"), 0.0', 'm, l, o = float("-inf"), 0'),), "(here l starts as a whole number)"),
+    ((("(block * BLOCK", "((block + 10**10) * BLOCK"),), "a cache is [block, slot, KV head, dim]"),
+    ((("range(tl.cdiv(length, BLOCK))", "range(width + 1)"),), "has its own row of `tables`"),
+    ((("out + (seq * heads + head)", "out + (head * 3 + seq)"),), "is not right"),
+    ((("        m = m_new\n", "        m = m_new\n        if m > 1e9:\n            break\n"),), "knows no `break`"),
+]
+
+
+def kernels(source, cases):
+    return [(kernel(changed(source, *changes)), words) for changes, words in cases]
+
+
+RIGHT = {
+    "4.3-scatter": [
+        kernel(WRITE),
+        kernel(WRITE_WITH_A_MASK),
+        kernel(changed(WRITE, NO_ROOM, ("if slot >= 0", "if True"))),
+    ],
+    "4.3-gather": [kernel(GATHER), kernel(GATHER_BY_TOKEN)],
+    "4.3-block": [kernel(ATTEND), kernel(ATTEND_DIMS_FIRST)],
+    "4.3-decode": [kernel(DECODE), kernel(DECODE_BY_TABLE), kernel(DECODE_BY_TOKEN)],
+}
+WRONG = {
+    "4.3-scatter": kernels(WRITE, WRONG_WRITES),
+    "4.3-gather": kernels(GATHER, WRONG_GATHERS),
+    "4.3-block": kernels(ATTEND, WRONG_BLOCKS),
+    "4.3-decode": kernels(DECODE, WRONG_DECODES),
+}
+
+test_right, test_stubs, test_nonsense, test_wrong = exercise_tests(exercises.EXERCISES, RIGHT, WRONG)
