@@ -1,4 +1,4 @@
-"""The pictures of lesson 4.3: programs over numbers, the row that a program finds through a table, a tile with its mask."""
+"""The pictures of lesson 4.3: programs over numbers, the row that a table leads to, a tile with its mask."""
 
 from collections.abc import Sequence
 
@@ -60,22 +60,24 @@ def row_of_a_token(table: Sequence[int], token: int, block_size: int, width: int
         fill = style.request_colour(j) if s == slot else style.FREE
         canvas.rect(LEFT + cell * s, 142, cell, 30, fill, label=first + s, bold=s == slot)
     canvas.curve(LEFT + 90 * j + 45, 88, LEFT + 8, 138, stroke=style.HIGHLIGHT)
-    canvas.text(LEFT + 90 * j + 70, 116, f"rows {first} to {first + block_size - 1} are block {table[j]}")
+    canvas.text(LEFT + 90 * j + 45, 116, f"rows {first} to {first + block_size - 1} are block {table[j]}")
     canvas.text(20, 222, "address", bold=True)
     canvas.line(LEFT + cell * (slot + 0.5), 174, LEFT + cell * (slot + 0.5), 204, stroke=style.HIGHLIGHT, arrow=True)
     canvas.text(LEFT, 222, f"row {table[j]} · {block_size} + {slot} = {row}, counted over the whole cache")
-    canvas.text(LEFT, 250, f"its numbers begin {row} · {width} = {row * width:,} numbers after the pointer `cache`")
+    canvas.text(
+        LEFT, 250, f"its numbers begin {row} · {width} = {row * width:,} numbers after the first number of the cache"
+    )
     alt = (
-        f"Token {token} is number {slot} in logical block {j}. Entry {j} of the table is block {table[j]}, whose rows in "
-        f"the cache are {first} to {first + block_size - 1}. The token's is row {row}, and its {width} numbers begin at "
-        f"element {row * width:,}."
+        f"Token {token} is number {slot} in logical block {j}. Entry {j} of the table is block {table[j]}, in the cache "
+        f"the rows {first} to {first + block_size - 1}. The token's is row {row}, and its {width} numbers begin at element "
+        f"{row * width:,}."
     )
     return canvas, alt
 
 
 def tile(block: int, first_token: int, length: int, block_size: int, width: int, lanes: int) -> tuple[Canvas, str]:
-    """The tile of offsets, `block_size` rows of `lanes`, that a program makes for physical block `block`, of tokens from
-    `first_token` on; the mask leaves those under `length` and the first `width` lanes.
+    """The tile of offsets, `block_size` rows of `lanes`, that a program makes for physical block `block`, of tokens
+    from `first_token` on; the mask leaves those under `length` and the first `width` lanes.
 
     Returns the picture and its words.
     """
@@ -85,7 +87,7 @@ def tile(block: int, first_token: int, length: int, block_size: int, width: int,
     canvas.text(20, 20, title, size=style.TITLE, bold=True)
     left = 300
     cell = (style.WIDTH - left - 20) / lanes
-    canvas.text(20, 54, "slot[:, None] is a column", fill=style.MUTED)
+    canvas.text(20, 54, "slot[:, None]", fill=style.MUTED)
     canvas.text(left - 12, 54, "lane[None, :]", anchor="end", fill=style.MUTED)
     for lane in range(lanes):
         canvas.text(left + cell * (lane + 0.5), 54, lane, anchor="middle", bold=lane < width)
@@ -100,8 +102,8 @@ def tile(block: int, first_token: int, length: int, block_size: int, width: int,
             _lane(canvas, left + cell * lane, y, cell, offset if there and lane < width else None, 0)
     _legend(canvas, 108 + 34 * block_size, "an offset: (block · BLOCK + slot) · WIDTH + lane")
     alt = (
-        f"{title}. Rows are slots, of tokens from {first_token} on, of which there are {length}; columns are lanes, of "
-        f"which {width} have a number. Row {block * block_size} of the cache begins at offset {block * block_size * width}."
+        f"{title}. Rows are slots, of tokens from {first_token} on, of which there are {length}; columns are lanes, "
+        f"of which {width} have a number. The first row begins at offset {block * block_size * width}."
     )
     return canvas, alt
 
