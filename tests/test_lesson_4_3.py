@@ -3,9 +3,12 @@
 import pytest
 from exercise_rules import exercise_tests
 from kernels import changed, kernel
+from picture_rules import assert_legible, texts
+from prediction_rules import prediction_test
+from widget_rules import widget_tests
 
-from pagedkv.course.judge import limit
-from pagedkv.course.lesson_4_3 import exercises
+from pagedkv.course.judge import guarded, limit
+from pagedkv.course.lesson_4_3 import attending, exercises, moving, pictures, predictions, widgets
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("triton")
@@ -278,3 +281,97 @@ WRONG = {
 }
 
 test_right, test_stubs, test_nonsense, test_wrong = exercise_tests(exercises.EXERCISES, RIGHT, WRONG)
+
+
+def test_what_the_text_of_an_exercise_says_of_its_case():
+    import pagedkv.attention.paged as package
+
+    batch = attending.mira_and_others()
+    right = exercises.DECODE.parts[0]
+    assert right.title == "the case of the text" and batch["lens"].tolist() == [50, 0, 16]
+    assert batch["tables"].tolist() == [[12, 7, 42, 3], [-1] * 4, [5, -1, -1, -1]]
+    assert not batch["q"].is_contiguous() and batch["q"].stride(0) == batch["q_stride"] > 4 * 32
+    handed = [batch[name] for name in ("q", "k_cache", "v_cache", "tables", "lens")]
+    expected = package.paged_attention(*handed, scale=batch["scale"]).float()
+    torch.testing.assert_close(attending._decoded(batch)["out"], expected, atol=2e-3, rtol=2e-3)
+    mira = moving.mira()
+    assert mira["length"] == 50 and mira["cache"].shape == (43 * 16, 24) and mira["cache"].isnan().any(1).sum() == 638
+
+
+def test_a_kernel_far_out_of_its_memory_ends_nobody():
+    """Every pointer of every solution, moved by far more than any tensor has, in front and behind."""
+    cases = {WRITE: moving.rows_to_write([1, 0], 4, 24), GATHER: moving.mira(), ATTEND: attending.one_block(3)}
+    cases[DECODE] = attending.mira_and_others()
+    for source, given in cases.items():
+        for name, value in given.items():
+            if not isinstance(value, torch.Tensor):
+                continue
+            for far in ("+ 10**9", "- 10**9", "+ 2**40", "- 2**40"):
+                moved = source.replace(f"{name} +", f"{name} {far} +").replace(f"({name})", f"({name} {far})")
+                with pytest.raises(guarded.Fault, match=f"of `{name}`, which has"):
+                    guarded.run(kernel(moved), (1, 1), given)
+
+
+# Predictions
+
+
+def unmasked():
+    """`careless` of the lesson, with room behind x for the two lanes: what it stores is right."""
+    careless = """
+def careless(x, out, n, factor, LANES: tl.constexpr):
+    lane = tl.program_id(0) * LANES + tl.arange(0, LANES)
+    y = factor * tl.load(x + lane)
+    tl.store(out + lane, y, mask=lane < n)
+"""
+    given = {"x": torch.arange(12.0), "out": torch.zeros(10), "n": 10, "factor": 2.0, "LANES": 4}
+    right = guarded.run(kernel(careless), (3,), given).outputs["out"].equal(2 * torch.arange(10.0))
+    return "the right numbers, and no error" if right else "wrong numbers at the end"
+
+
+def ran(body: str, **given):
+    source = f"def f({', '.join(given)}, out):\n    {body}"
+    return guarded.run(kernel(source), (1,), given | {"out": torch.zeros(2)}).outputs["out"].tolist()
+
+
+def hidden():
+    block = "tl.load(x + tl.arange(0, 4), mask=tl.arange(0, 4) < 3, other=0.0)"
+    return ran(f"tl.store(out, tl.max({block}, 0))", x=torch.tensor([-3.0, -1.0, -2.0]))[0]
+
+
+def minus():
+    return "block {:.0f}, offset {:.0f}".format(*ran("tl.store(out, s // 16)\n    tl.store(out + 1, s % 16)", s=-1))
+
+
+test_answers = prediction_test(
+    predictions.PREDICTIONS, {"4.3-unmasked": unmasked, "4.3-hidden": hidden, "4.3-minus": minus}
+)
+
+
+# Pictures and the widget
+
+
+def test_the_picture_of_programs_counts_them_and_their_hidden_lanes():
+    for numbers, lanes, count, hidden_lanes in ((10, 4, 3, 2), (8, 4, 2, 0), (1, 16, 1, 15), (16, 1, 16, 0)):
+        canvas, alt = pictures.programs(numbers, lanes)
+        assert f"{count} programs of {lanes} lanes" in alt and f"In the last program {hidden_lanes} lanes lie" in alt
+        assert texts(canvas).count(pictures.HIDDEN) == hidden_lanes
+        assert_legible(canvas.svg(alt))
+
+
+def test_the_picture_of_a_row_shows_where_it_begins():
+    canvas, alt = pictures.row_of_a_token((12, 7, 42, 3), 37, 16, 24)
+    assert "The token's is row 677, and its 24 numbers begin at element 16,248." in alt
+    assert "row 42 · 16 + 5 = 677, counted over the whole cache" in texts(canvas)
+    assert_legible(canvas.svg(alt))
+
+
+def test_the_picture_of_a_tile_has_the_offsets_that_the_lesson_prints():
+    canvas, alt = pictures.tile(block=3, first_token=8, length=11, block_size=4, width=6, lanes=8)
+    said = texts(canvas)
+    assert [said.count(str(offset)) for offset in (72, 77, 78, 89, 90)] == [1, 1, 1, 1, 0]
+    assert said.count(pictures.HIDDEN) == 4 * 8 - 3 * 6 and "18 of them not hidden" in alt
+    assert_legible(canvas.svg(alt))
+
+
+SETTINGS = {"programs": [{"numbers": numbers, "lanes": lanes} for numbers in (1, 16) for lanes in (1, 4, 16)]}
+test_pictures, test_moves, test_controls = widget_tests(widgets, SETTINGS)

@@ -68,9 +68,9 @@ def row_of_a_token(table: Sequence[int], token: int, block_size: int, width: int
         LEFT, 250, f"its numbers begin {row} · {width} = {row * width:,} numbers after the first number of the cache"
     )
     alt = (
-        f"Token {token} is number {slot} in logical block {j}. Entry {j} of the table is block {table[j]}, in the cache "
-        f"the rows {first} to {first + block_size - 1}. The token's is row {row}, and its {width} numbers begin at element "
-        f"{row * width:,}."
+        f"Token {token} is number {slot} in logical block {j}. Entry {j} of the table is block {table[j]}, in the "
+        f"cache the rows {first} to {first + block_size - 1}. The token's is row {row}, and its {width} numbers begin "
+        f"at element {row * width:,}."
     )
     return canvas, alt
 
