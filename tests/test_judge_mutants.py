@@ -14,6 +14,7 @@ from pagedkv.course.lessons import wings
 
 pytest.importorskip("torch")
 pytestmark = pytest.mark.thorough
+KERNELS = ("4_3_triton_from_zero", "4_4_the_ladder")  # right ones take seconds here, and no slip makes one endless
 SOURCES = sorted((editions.FOLDER / "solutions").glob("*.ipynb"))
 
 
@@ -39,7 +40,8 @@ def survivors(path):
             continue
         graded = editions.GRADED.search(cell.source)
         if graded:
-            answer = cell.source[: cell.source.rindex(".points")]
+            check = cell.source.removeprefix(editions.OWN_CHECK)
+            answer = compile(check[: check.rindex(".points")], "<check>", "eval")
             for number, (source, before) in enumerate(stubs):
                 for mutant, code in mutants(source):
                     changed = dict(before)
@@ -62,7 +64,7 @@ def survivors(path):
 @pytest.mark.parametrize("path", SOURCES, ids=[path.stem for path in SOURCES])
 def test_a_slip_in_a_solution_loses_points(path, monkeypatch):
     monkeypatch.setenv("CI", "1")
-    monkeypatch.setattr(limit, "SECONDS", 1)
+    monkeypatch.setattr(limit, "SECONDS", 60 if path.stem in KERNELS else 1)
     monkeypatch.setattr("IPython.display.display", lambda *_, **__: None)
     monkeypatch.chdir(path.parent)
     assert [survivor for survivor in survivors(path) if not explained(*survivor)] == []
