@@ -14,6 +14,13 @@ from pagedkv.course.lesson_4_3 import attending, exercises, moving, pictures, pr
 torch = pytest.importorskip("torch")
 pytest.importorskip("triton")
 
+HIDDEN = "a hidden key's score is replaced, and a hidden value has weight 0: any finite number serves"
+# By exercise: mutants that gain every point, and why they are right answers too. `...` stands for any other number.
+EQUIVALENT = {
+    "4.3-block": {"0 → -1": "of one axis the last is the first", "0.0 → ...": HIDDEN},
+    "4.3-decode": {"0 → -1": "the same", "0.0 → ...": f"{HIDDEN}; l starts as anything, since its first factor is 0"},
+}
+
 
 @pytest.fixture(autouse=True)
 def patience(monkeypatch):
