@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pagedkv.block_pool import OutOfBlocks
-from pagedkv.simulation.arena import Arena, BuddyArena, OutOfMemory
+from pagedkv.simulation.arena import Arena, BuddyArena, Extent, OutOfMemory
 from pagedkv.simulation.log import Log
 from pagedkv.simulation.policies import GrowByCopy, Oracle, Paged, Policy
 from pagedkv.simulation.simulator import simulate
@@ -119,7 +119,7 @@ def test_a_paged_policy_of_ones_own_by_hand():
 
 
 class Never(Policy):
-    slots = 64
+    slots, block_size = 64, 1
 
     def admit(self, request):
         self.held[request.request_id] = None
@@ -202,7 +202,11 @@ def test_a_policy_that_admits_fewer_than_fit_leaves_free_slots():
         ({"admit": None}, TypeError, r"policy must have admit\(request\), which Broken has not"),
         ({"release": None}, TypeError, r"policy must have release\(request\)"),
         ({"slots": None}, TypeError, "policy.slots must be"),
-        ({"admit": lambda self, request: None}, TypeError, "policy.held must map request 0 to its Extent, not to None"),
+        (
+            {"admit": lambda self, request: None},
+            TypeError,
+            "held of policy Broken must map request 0 to its Extent",
+        ),
         (
             {"admit": lambda self, request: self.held.update({0: self.arena.allocate(request.prompt_tokens)})},
             ValueError,
@@ -217,6 +221,119 @@ def test_a_broken_promise_is_named(change, error, message):
     broken.release = None if "release" in change else lambda request: broken.held.pop(0, None)
     with pytest.raises(error, match=message):
         simulate([Request(0, 0.0, 4, 4)], broken, 64)
+
+
+def eight():
+    return [Request(i, 0.0, 4, 8) for i in range(8)]
+
+
+class TwiceGivenBack(MyBlocks):
+    def release(self, request):
+        self.free += 2 * -(-self.held.pop(request.request_id) // self.block_size)
+
+
+class Always(MyBlocks):
+    """Never looks whether a block is free."""
+
+    def admit(self, request):
+        self.free = 10**6
+        super().admit(request)
+
+
+@pytest.mark.parametrize("kind", [TwiceGivenBack, Always])
+def test_more_blocks_than_there_are(kind):
+    words = f"^policy {kind.__name__} must hold no more than its 16 slots: at step \\d+ its requests need \\d+ more$"
+    with pytest.raises(ValueError, match=words):
+        simulate(eight(), kind(4, 4), 16)
+
+
+def holding(*extents, arena=None):
+    """A policy whose requests get these extents, whatever is held, again and again."""
+
+    class Holding(Policy):
+        slots = 40
+
+        def admit(self, request):
+            self.held[request.request_id] = extents[request.request_id % len(extents)]
+
+        def grow(self, request): ...
+
+        def release(self, request):
+            del self.held[request.request_id]
+
+    policy = Holding()
+    if arena:
+        policy.arena = arena
+    return policy
+
+
+SIDE = "^policy Holding must hold extents side by side: that of request "
+
+
+@pytest.mark.parametrize(
+    ("policy", "words"),
+    [
+        (holding(Extent(0, 20, 20)), SIDE + "0 and that of request 1 overlap$"),
+        (holding(Extent(0, 20, 20), Extent(19, 20, 20)), SIDE + "0 and that of request 1 overlap$"),
+        (holding(Extent(35, 20, 20)), r"must hold extents of its 40 slots, not Extent\(start=35, size=20"),
+        (holding(Extent(40, 12, 12)), "must hold extents of its 40 slots"),
+        (holding(Extent(0, 12, 20)), "must hold extents of its 40 slots"),
+        (holding(Extent(-5, 20, 20)), "start of an Extent of policy Holding must be a whole number of at least 0"),
+        (holding(Extent(0, 20.5, 20)), "size of an Extent of policy Holding must be a whole number"),
+        (holding(Extent(0, 20, None)), "requested of an Extent of policy Holding must be a whole number"),
+        (holding(Extent(0, 20, 20), Extent(20, 20, 20), arena=Arena(40)), SIDE + "0 and a hole overlap$"),
+        (holding((0, 20, 20)), r"held of policy Holding must map request 0 to its Extent, not to \(0, 20, 20\)"),
+        (holding([0, 20, 20]), "must map request 0 to its Extent"),
+        (holding(20), "must map request 0 to its Extent, not to 20"),
+    ],
+)
+def test_extents_that_cannot_be(policy, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        simulate(eight()[:2], policy, 40)
+
+
+def test_an_extent_moved_onto_another_is_seen():
+    class MovesBack(MyCopies):
+        def grow(self, request):
+            super().grow(request)
+            if request.request_id:
+                self.held[request.request_id] = self.held[request.request_id]._replace(start=0)
+
+    with pytest.raises(ValueError, match="policy MovesBack must hold extents side by side: that of request 0"):
+        simulate(eight(), MovesBack(Arena(64)), 64)
+
+
+@pytest.mark.parametrize("make", [lambda: MyBlocks(16, 4), lambda: MyExtents(Arena(64)), lambda: Oracle(Arena(64))])
+@pytest.mark.parametrize(
+    "returned", [lambda n: n + 5, lambda n: -1, lambda n: None, lambda n: 0.0, lambda n: True, str]
+)
+def test_an_odd_number_of_steps_is_told_at_once(make, returned):
+    policy, asked = make(), []
+    policy.grow_all = lambda steps: asked.append(steps) or returned(steps)
+    words = rf"^what grow_all\(\d+\) of policy {type(policy).__name__} returns must be a whole number of at least 0"
+    with pytest.raises((TypeError, ValueError), match=words):
+        simulate(eight(), policy, 64)
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("block_size", 0, "^block_size of policy MyExtents must be a whole number of at least 1 and at most 64, not 0"),
+        ("block_size", 2.5, "^block_size of policy MyExtents must be a whole number of at least 1"),
+        ("block_size", 65, "^block_size of policy MyExtents must be a whole number of at least 1 and at most 64"),
+        ("block_size", "4", "^block_size of policy MyExtents"),
+        ("held", [], r"^held of policy MyExtents must be a dict from request ids, not \[\]"),
+        ("held", None, "^held of policy MyExtents must be a dict"),
+        ("held", (), "^held of policy MyExtents must be a dict"),
+        ("copied_tokens", None, "^copied_tokens of policy MyExtents must be a whole number"),
+    ],
+)
+def test_an_odd_attribute_is_named_with_its_policy(name, value, words):
+    policy = MyExtents(Arena(64))
+    setattr(policy, name, value)
+    with pytest.raises((TypeError, ValueError), match=words):
+        simulate(eight(), policy, 64)
 
 
 def test_no_two_policies_share_what_they_hold():

@@ -28,6 +28,7 @@ from pagedkv.block_pool import OutOfBlocks
 from pagedkv.simulation.arena import MAX_SLOTS, Arena, BuddyArena, Extent, OutOfMemory
 from pagedkv.simulation.log import Layout, Log, Stay
 from pagedkv.simulation.policies import Policy
+from pagedkv.simulation.promises import check_blocks, check_extents, check_policy, extent_of, grown
 from pagedkv.simulation.timeline import Timeline
 from pagedkv.simulation.workload import Request
 
@@ -45,18 +46,11 @@ def simulate(
     `Policy.grow_all` says how many steps of mere growth lie ahead.
     """
     requests = listed("requests", requests, "Request objects")
-    if not isinstance(policy, Policy):
-        raise TypeError(f"policy must be a Policy, not {policy!r}")
-    for verb in ("admit", "grow", "release"):
-        if not callable(getattr(policy, verb, None)):
-            raise TypeError(f"policy must have {verb}(request), which {type(policy).__name__} has not")
-    policy_slots = whole_number("policy.slots", getattr(policy, "slots", None), 1)
+    policy_slots = check_policy(policy)
     capacity = whole_number("capacity", capacity, policy_slots, MAX_SLOTS)
     step_s = finite_number("step_s", step_s, 1e-6)
-    if policy.held:
-        raise ValueError(f"policy must hold no request at the start, not {sorted(policy.held)}")
     log = Log()
-    log.usable = policy_slots if policy.block_size else sum(hole.size for hole in _holes(policy))
+    log.usable = policy_slots if policy.block_size else sum(hole.size for hole in _holes(policy, {}))
     arrivals = _arrivals(requests, policy, step_s, log)
     run = _Run(policy, log)
     point = idle_steps = 0
@@ -84,12 +78,14 @@ def simulate(
                 event = point + 1
             elif arrivals and not run.waiting:
                 event = min(event, arrivals[0][0] - idle_steps)
-            point += policy.grow_all(event - point - 1) + 1
+            point += grown(policy, event - point - 1) + 1
             bar.update(run.release(point))
     if not log.finished:
         reason = next(iter(log.refused.values()), "there is none")
         raise ValueError(f"requests must hold one that fits the policy's {policy.slots} slots: {reason}")
-    return Timeline(log, point, capacity, policy.block_size)
+    timeline = Timeline(log, point, capacity, policy.block_size)
+    check_blocks(policy, timeline)
+    return timeline
 
 
 class _Run:
@@ -104,7 +100,7 @@ class _Run:
 
     def grow(self, point: int) -> bool:
         """One more token for each running request. Returns whether one was preempted for it."""
-        if self.policy.grow_all(1):
+        if grown(self.policy, 1):
             return False
         num_preempted, copied = len(self.log.preempted), self.policy.copied_tokens
         for request_id, stay in list(self.running.items()):
@@ -149,7 +145,9 @@ class _Run:
         """Record the holes of contiguous memory, which stay as they are until the next event, and who waits for one."""
         if self.policy.block_size is None:
             head = self.waiting[0] if self.waiting else None
-            self.log.layouts.append(Layout(point, _holes(self.policy), head))
+            holes = _holes(self.policy, self.running)
+            check_extents(self.policy, self.running, holes)
+            self.log.layouts.append(Layout(point, holes, head))
 
     def next_stop(self) -> int:
         """The first point at which a running request is gone."""
@@ -188,7 +186,7 @@ class _Run:
             stay.stop = point
 
     def _stay(self, request: Request, start: int, stop: int, tokens: int) -> Stay:
-        extent = self.policy.held.get(request.request_id) if self.policy.block_size is None else None
+        extent = extent_of(self.policy, request.request_id) if self.policy.block_size is None else None
         stay = Stay(request, start, stop, tokens, extent)
         self.running[request.request_id] = stay
         heappush(self.stops, (stop, request.request_id))
@@ -196,13 +194,13 @@ class _Run:
         return stay
 
 
-def _holes(policy: Policy) -> list[Extent]:
+def _holes(policy: Policy, running: dict[int, Stay]) -> list[Extent]:
     """The holes of a contiguous policy, by address: its arena's, or without one what lies between its extents."""
     if isinstance(arena := getattr(policy, "arena", None), (Arena, BuddyArena)):
         return arena.holes()
-    held = sorted(extent for extent in policy.held.values() if extent)
-    ends = [0, *(extent.start + extent.size for extent in held)]
-    starts = [*(extent.start for extent in held), policy.slots]
+    extents = sorted(stay.extent for stay in running.values())
+    ends = [0, *(extent.start + extent.size for extent in extents)]
+    starts = [*(extent.start for extent in extents), policy.slots]
     return [Extent(end, start - end) for end, start in zip(ends, starts, strict=True) if end < start]
 
 

@@ -10,7 +10,6 @@ import numpy as np
 
 from pagedkv.arguments import whole_number
 from pagedkv.block_pool import BlockPool
-from pagedkv.simulation.arena import Extent
 from pagedkv.simulation.log import Layout, Log
 from pagedkv.sizing import ceil_div
 
@@ -75,7 +74,7 @@ class Timeline:
     def __init__(self, log: Log, num_points: int, capacity: int, block_size: int | None):
         self.capacity, self.block_size, self.refused = capacity, block_size, log.refused
         self._layouts, self._wanted, self._usable = log.layouts, log.wanted, log.usable
-        self._stays = stays = _stays(log, block_size)
+        self._stays = stays = _stays(log)
         start, stop, tokens, final, asked = stays.start, stays.stop, stays.tokens, stays.final, stays.asked
 
         def at(points, weights=None):
@@ -215,13 +214,11 @@ class Timeline:
         return blocks
 
 
-def _stays(log: Log, block_size: int | None) -> _Stays:
-    """The log's stays as arrays. Raises if one in contiguous memory has no extent, or one with too few slots."""
+def _stays(log: Log) -> _Stays:
+    """The log's stays as arrays. Raises ValueError if an extent has too few slots."""
     rows = []
     for stay in log.stays:
         request, extent = stay.request, stay.extent
-        if block_size is None and not isinstance(extent, Extent):
-            raise TypeError(f"policy.held must map request {request.request_id} to its Extent, not to {extent!r}")
         stored = stay.tokens + stay.stop - 1 - stay.start
         if extent and stored > extent.requested:
             raise ValueError(
