@@ -431,7 +431,7 @@ def test_a_policy_of_ones_own_stands_beside_the_five():
     assert_legible(canvas.svg(words))
     canvas, words = own_policy.beside_the_five(UnwrittenPolicy)
     assert words.startswith("The five policies; yours is not written yet.") and "yours: " not in words
-    assert texts(own_policy.beside_the_five(NotBooked)[0])[0] == "The five policies; yours raises KeyError"
+    assert texts(own_policy.beside_the_five(NotBooked)[0])[0] == "The five policies; yours raises TypeError"
 
 
 def test_each_sentence_about_a_policy_is_heard():
