@@ -497,6 +497,15 @@ STUBS = {"3.1-predict": (..., ..., ..., ...), "3.1-pool": Blank, "3.1-table": Bl
 
 # By exercise: mutants that gain every point, and why they are right answers too. `...` stands for any other number.
 EQUIVALENT = {
+    "3.1-pool": {
+        "-1 → +1": "the free blocks begin in another order, and any will do",
+        "'one of ' → 'one of x'": "any message will do",
+        "' is free' → ' is freex'": "any message will do",
+    },
+    "3.1-table": {
+        "'position ' → 'position x'": "any message will do",
+        "' is outside of the sequence' → ' is outside of the sequencex'": "any message will do",
+    },
     "3.1-predict": {
         "2048 // 16 → 2048 / 16": "128.0 is accepted where 128 is asked for",
         "2048 → 2049": "the quotient is rounded down",
