@@ -3,13 +3,16 @@
 import numpy as np
 import pytest
 from exercise_rules import exercise_tests, unheard
-from picture_rules import texts
+from picture_rules import assert_legible, assert_to_scale, boxes, chart_crossings, texts
+from prediction_rules import prediction_test
 from widget_rules import widget_tests
 
 from pagedkv.course.draw import style
 from pagedkv.course.draw.canvas import Canvas
 from pagedkv.course.judge.check import check
-from pagedkv.course.lesson_2_1 import exercises, pictures, widgets
+from pagedkv.course.lesson_2_1 import charts, exercises, pictures, predictions, widgets
+from pagedkv.course.thread import MIRA
+from pagedkv.simulation.workload import sample_requests
 from pagedkv.sizing import MODELS
 
 # Exercises
@@ -150,6 +153,36 @@ def test_the_commonest_mistakes_are_all_made_here():
     assert unheard(exercises, WRONG) == []
 
 
+# Predictions
+
+
+def largest():
+    names = ("OPT-13B", "Llama-2-7B", "Llama-3-8B", "Llama-3-70B")
+    return max(names, key=lambda name: MODELS[name.lower()].bytes_per_token)
+
+
+def window():
+    times = MODELS["llama-3-8b"].bytes_for(32_768) / MODELS["gemma-3-4b"].bytes_for(32_768)
+    return f"Llama-3-8B, {times:.0f} times as much"
+
+
+def full():
+    means = []
+    for name in ("paper-sharegpt", "azure-conv", "azure-code"):
+        totals = [r.total_tokens for r in sample_requests(name, 10_000, seed=0)]
+        means.append(np.mean([total for total in totals if total <= 2048]))
+    return f"{min(means) / 20.48:.0f} to {max(means) / 20.48:.0f} %"
+
+
+def kept():
+    times = WITHOUT(MIRA.prompt_tokens, MIRA.output_tokens) / WITH(MIRA.prompt_tokens, MIRA.output_tokens)
+    return f"about {10 ** round(np.log10(times)):,} times"
+
+
+COMPUTED = {"2.1-kept": kept, "2.1-largest": largest, "2.1-window": window, "2.1-full": full}
+test_answers = prediction_test(predictions.PREDICTIONS, COMPUTED)
+
+
 # Pictures
 
 
@@ -165,11 +198,61 @@ def test_a_dark_cell_for_every_token_that_is_computed(prompt, steps):
     assert {f"without a cache: {without}", f"with a cache: {kept}"} <= set(texts(canvas))
 
 
+def test_the_cells_of_both_triangles_have_one_size_and_stand_where_their_token_does():
+    canvas, _ = pictures.recomputed_and_kept(4, 8)
+    cells = boxes(canvas, style.TOKEN) + boxes(canvas, style.RESERVED)
+    (side,) = {size for _, _, *sizes in cells for size in sizes}
+    without, kept = ({box[:2] for box in cells if (box[0] > style.WIDTH / 2) == right} for right in (False, True))
+    for corners in (without, kept):
+        left, top = map(min, zip(*corners, strict=True))
+        at = {(round((x - left) / side), round((y - top) / side)) for x, y in corners}
+        assert at == {(token, step) for step in range(8) for token in range(4 + step)}
+
+
 def test_the_histogram_says_how_many_fit_and_how_full_they_are():
-    figure, words = pictures.lengths_against_reservation({"some": np.array([256, 512, 768, 5000])}, reserved=1024)
-    assert figure.axes[0].get_title(loc="left") == "some: 75 % of the requests fit, and fill 50 % of 1,024 slots"
-    assert sum(patch.get_height() for patch in figure.axes[0].patches) == 3
-    assert "some: 75% fit, their mean of 512 tokens fills 50%" in words
+    figure, words = charts.lengths_against_reservation({"some": np.array([256, 512, 768, 5000])}, 1024)
+    (axes,) = figure.axes
+    assert axes.get_title(loc="left") == "some: 75 % of the requests fit, and fill 50 % of 1,024 slots"
+    assert [patch.get_x() for patch in axes.patches if patch.get_height()] == [256, 512, 768]
+    assert sum(patch.get_height() for patch in axes.patches) == 3
+    assert [line.get_xdata()[0] for line in axes.lines] == [512, 1024]
+    assert {text.get_text() for text in axes.texts} == {"mean", "a reservation ends"}
+    assert "some: 75% fit, their mean of 512 tokens fills 50%" in words and chart_crossings(figure) == []
+
+
+def test_k_and_v_grow_with_tokens_and_with_requests_and_reading_faster():
+    shapes = {"OPT-13B": MODELS["opt-13b"], "Llama-3-8B": MODELS["llama-3-8b"]}
+    figure, words = charts.growth(shapes, longest=1000, most=4)
+    count, one, many = ([line.get_ydata() for line in axes.lines] for axes in figure.axes)
+    assert [line[-1] for line in count] == pytest.approx([1000 * 1001 / 2e6, 1000 / 1e6])
+    sizes = [shape.bytes_for(1000) / 2**30 for shape in shapes.values()]
+    for lines, ends in ((one, sizes), (many, [4 * size for size in sizes])):
+        assert [line[-1] for line in lines] == pytest.approx(ends)
+        assert all(np.allclose(np.diff(line), line[-1] / (len(line) - 1)) for line in lines)
+    assert "OPT-13B: 0.76 GiB for one request, 3.1 for 4" in words and chart_crossings(figure) == []
+
+
+def test_the_bars_of_a_size_and_the_lines_of_the_cards_have_one_scale():
+    canvas, _ = pictures.kv_size("opt-13b", MODELS["opt-13b"], 2048, batch=7)
+    bars = [width for left, _, width, height in boxes(canvas, style.TOKEN) if (left, height) == (pictures.LEFT, 36)]
+    cards = {text: x for kind, shape in canvas.shapes if kind == "text" for text, x in [(shape["text"], shape["x"])]}
+    gib = MODELS["opt-13b"].bytes_for(2048) / 2**30
+    assert_to_scale([*bars, cards["24 GiB"] - pictures.LEFT], [gib, 7 * gib, 24])
+    assert {"1.56 GiB", "10.9 GiB"} <= set(texts(canvas))
+
+
+def test_the_reservations_and_the_enlarged_one_are_as_long_as_their_numbers():
+    canvas, words = pictures.reservation()
+    lengths = [r.total_tokens for r in sample_requests("paper-sharegpt", 7, seed=577)]
+    used, idle = (boxes(canvas, fill) for fill in (style.TOKEN, style.INTERNAL))
+    strip = [[box[2] for box in found if box[3] == 44] for found in (used, idle)]
+    rest = [box[2] for box in boxes(canvas, style.EXTERNAL) if box[3] == 44]
+    scale = assert_to_scale([*strip[0], *strip[1], *rest], [*lengths, *(2048 - n for n in lengths), 15_728 - 7 * 2048])
+    assert scale == pytest.approx((style.WIDTH - 40) / 15_728)
+    large = [box[2] for found in (used, idle) for box in found if box[3] == 56]
+    assert_to_scale(large, [182, 348, 1518])
+    assert {"182", "348 tokens", "1,518 slots never used", "1,392 slots left:"} <= set(texts(canvas))
+    assert_legible(canvas.svg(words))
 
 
 @pytest.mark.parametrize(

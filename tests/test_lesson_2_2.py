@@ -10,16 +10,18 @@ import numpy as np
 import pytest
 from exercise_rules import exercise_tests, unheard
 from picture_rules import assert_legible, assert_to_scale, text_boxes, texts, widths
+from prediction_rules import prediction_test
 from widget_rules import widget_tests
 
 from pagedkv.course.draw import style
 from pagedkv.course.draw.timeline import side_by_side
 from pagedkv.course.judge.check import check
-from pagedkv.course.lesson_2_2 import exercises, own_policy, pictures, widgets
+from pagedkv.course.lesson_2_2 import exercises, own_policy, pictures, predictions, widgets
 from pagedkv.course.lesson_2_2.published import PUBLISHED, published
+from pagedkv.course.thread import MIRA
 from pagedkv.simulation import experiment
 from pagedkv.simulation.arena import Arena, BuddyArena, OutOfMemory
-from pagedkv.simulation.policies import GrowByCopy, MaxLength, Oracle, Paged, Policy, Reservation
+from pagedkv.simulation.policies import GrowByCopy, MaxLength, Oracle, Paged, Policy, PowerOfTwo, Reservation
 from pagedkv.simulation.simulator import simulate
 from pagedkv.simulation.workload import WORKLOADS, Request, sample_requests
 
@@ -457,6 +459,39 @@ def test_the_commonest_mistakes_are_all_made_here():
     assert unheard(exercises, WRONG) == []
 
 
+# Predictions
+
+
+def under_load(policy, arena=Arena, requests=300):
+    return simulate(sample_requests("paper-sharegpt", requests, seed=0), policy(arena(15_728)), 15_728)
+
+
+def copied():
+    policy = GrowByCopy(Arena(4096), initial=64, factor=2.0)
+    simulate([Request(0, 0.0, MIRA.prompt_tokens, MIRA.output_tokens)], policy, 4096)
+    return f"{policy.copied_tokens}, about as many as there are"
+
+
+def waits():
+    run = under_load(Oracle)
+    waiting = run.waiting > 0
+    return f"{(run.external + run.free >= run.wanted)[waiting].mean():.0%}".replace("%", " %")
+
+
+def rounding():
+    runs = [under_load(policy, BuddyArena, 1500) for policy in (PowerOfTwo, Oracle)]
+    return "most of it" if all(pictures.rounding_share(r) > 60 * r.shares()["external"] for r in runs) else "half"
+
+
+COMPUTED = {
+    "2.2-copied": copied,
+    "2.2-oracle": lambda: f"about {25 * round(4 * under_load(Oracle).shares()['token_states'])} %",
+    "2.2-waits": waits,
+    "2.2-rounding": rounding,
+}
+test_answers = prediction_test(predictions.PREDICTIONS, COMPUTED)
+
+
 # Pictures
 
 
@@ -509,7 +544,7 @@ def test_what_a_policy_holds_is_drawn_to_scale():
 def test_a_reservation_is_drawn_to_scale():
     canvas, _ = pictures.internal_fragmentation()
     lengths = [widths(canvas, fill) for fill in (style.TOKEN, style.RESERVED, style.INTERNAL)]
-    scale = assert_to_scale(sum(lengths, []), [60, 130, 200, 140, 70, 1848, 1848, 1848])
+    scale = assert_to_scale(sum(lengths, []), [38, 50, 200, 162, 150, 1848, 1848, 1848])
     assert scale == pytest.approx((style.WIDTH - 190) / 2048)
 
 
@@ -644,7 +679,7 @@ def test_the_scrubber_opens_on_the_picture_above_it():
 
 def test_reservation_agrees_with_the_policies():
     held = {
-        ("max length", 60, 140, 0): (60, 140, 1848, 0),
+        ("max length", 38, 162, 12): (50, 150, 1848, 0),
         ("power of two, buddy", 161, 338, 338): (499, 0, 174, 351),
         ("paged", 1, 40, 20): (21, 11, 0, 0),
     }

@@ -348,3 +348,13 @@ def test_it_advances_from_event_to_event(name):
         2000 + int(timeline.preemptions.sum())
     )  # each request enters and leaves, once more for each preemption
     assert len(asked) <= 2 * events and timeline.num_steps > 10 * 2000
+
+
+def test_what_the_head_of_the_queue_wants_of_an_arena():
+    requests = requests_of((40, 10), (40, 20), (60, 5))
+    timeline = simulate(requests, Oracle(Arena(120)), 120)
+    waits = timeline.waiting > 0
+    assert set(timeline.wanted[waits]) == {65} and set(timeline.wanted[~waits]) == {0}
+    assert waits.sum() == 21  # the hole of the first is 10 slots short, beside the 10 at the end
+    paged = simulate(requests, Paged(6, 16), 120)
+    assert paged.waiting.any() and not paged.wanted.any()

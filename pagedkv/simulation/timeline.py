@@ -65,6 +65,7 @@ class Timeline:
                                    policy's. The five add up to `capacity`
     rounding                       the part of `external` that the allocator added to what it was asked for
     running, waiting               requests
+    wanted                         slots that the head of the queue asks an arena for; 0 while none waits, or in a pool
     preemptions, copied_tokens     requests preempted, and tokens moved to a larger extent, in the point's first step
 
     `refused` maps the ids of requests that can never fit to the reason, `finished` those of the others to their last
@@ -109,9 +110,12 @@ class Timeline:
             at(np.searchsorted(self.step, log.arrival_steps)) + self.preemptions - at(log.left_queue)
         )
         self.free = log.usable - held - self.rounding
+        self.wanted = np.zeros(num_points, np.int64)
         if block_size is None:
+            then = self._layout_at(np.arange(num_points))
             fit = [sum(hole.size for hole in self._holes(layout) if hole.usable) for layout in log.layouts]
-            self.free = np.where(self.waiting, np.array(fit)[self._layout_at(np.arange(num_points))], self.free)
+            self.free = np.where(self.waiting, np.array(fit)[then], self.free)
+            self.wanted = np.array([self._wanted_by_head(layout) for layout in log.layouts])[then]
         self.external = capacity - held - self.free
 
     @property
@@ -178,8 +182,11 @@ class Timeline:
         return np.searchsorted([layout.point for layout in self._layouts], points, "right") - 1
 
     def _holes(self, layout: Layout) -> list[Hole]:
-        wanted = self._wanted[layout.head] if layout.head else 0
+        wanted = self._wanted_by_head(layout)
         return [Hole(hole.start, hole.size, hole.size >= wanted) for hole in layout.holes]
+
+    def _wanted_by_head(self, layout: Layout) -> int:
+        return self._wanted[layout.head] if layout.head else 0
 
     @cached_property
     def _growth(self) -> tuple[np.ndarray, np.ndarray]:

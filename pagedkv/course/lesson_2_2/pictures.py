@@ -9,6 +9,7 @@ from pagedkv.course.draw.canvas import Canvas
 from pagedkv.course.draw.strip import Piece, bracket, draw_legend, draw_strip, draw_swatches, state_piece
 from pagedkv.course.draw.timeline import side_by_side
 from pagedkv.course.lesson_2_2.published import published
+from pagedkv.course.thread import MIRA
 from pagedkv.simulation.arena import Arena
 from pagedkv.simulation.experiment import CAPACITY, POLICIES
 from pagedkv.simulation.simulator import simulate
@@ -112,28 +113,28 @@ def rounding_share(run: Timeline) -> float:
 
 
 def internal_fragmentation() -> tuple[Canvas, str]:
-    """Figure 2: 200 tokens in a reservation of 2048."""
-    prompt, output, max_seq_len = 60, 140, 2048
+    """Figure 2: the 200 tokens of the course's request in a reservation of 2048."""
+    prompt, output, max_seq_len = MIRA.prompt_tokens, MIRA.output_tokens, 2048
     idle = max_seq_len - prompt - output
     alt = (
         f"Figure 2: one reservation of {max_seq_len:,} slots at three moments. After the prompt {prompt} slots hold "
-        f"tokens and {output} are reserved for later; half-way {prompt + output // 2} hold tokens; at the end "
-        f"{prompt + output} do. At all three, {idle:,} slots, {100 * idle / max_seq_len:.1f} %, are internal waste "
+        f"tokens and {output} are reserved for later; {MIRA.generated} steps later {MIRA.stored} hold tokens; at the "
+        f"end {prompt + output} do. At all three, {idle:,} slots, {100 * idle / max_seq_len:.1f} %, are internal waste "
         "that no token will ever fill."
     )
-    return _life_of_a_reservation(prompt, output, max_seq_len), alt
+    return _life_of_a_reservation(prompt, output, MIRA.generated, max_seq_len), alt
 
 
-def _life_of_a_reservation(prompt: int, output: int, max_seq_len: int = 2048) -> Canvas:
-    """One reservation after the prompt, half-way and at the end: reserved slots turn into token states, internal waste
-    stays.
+def _life_of_a_reservation(prompt: int, output: int, steps: int, max_seq_len: int) -> Canvas:
+    """One reservation after the prompt, some steps later and at the end: reserved slots turn into token states,
+    internal waste stays.
     """
     left, width = 20, style.WIDTH - 40
     canvas = Canvas(style.WIDTH, 325)
     idle = max_seq_len - prompt - output
     title = f"{max_seq_len:,} slots reserved, {prompt + output:,} used: {idle:,} slots wait for tokens that never come"
     canvas.text(left, 24, title, size=style.TITLE, bold=True)
-    moments = {"after the prompt": 0, "half-way": output // 2, "at the end": output}
+    moments = {"after the prompt": 0, f"{steps} steps later": steps, "at the end": output}
     for row, (name, generated) in enumerate(moments.items()):
         y = 84 + 90 * row
         tokens, reserved = prompt + generated, output - generated

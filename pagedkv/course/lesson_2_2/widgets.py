@@ -4,6 +4,7 @@ from pagedkv.course.draw import widget
 from pagedkv.course.draw.arena import playground
 from pagedkv.course.draw.timeline import side_by_side
 from pagedkv.course.lesson_2_2 import pictures
+from pagedkv.course.thread import MIRA
 from pagedkv.simulation import experiment
 from pagedkv.simulation.arena import Arena, BuddyArena, OutOfMemory
 from pagedkv.simulation.simulator import simulate
@@ -119,7 +120,7 @@ def slots_held(policy: str, prompt: int, output: int, generated: int) -> dict[st
     return {"token_states": tokens, "reserved": reserved, "internal": internal, "external": rounding}
 
 
-def reservation_svg(prompt: int = 161, output: int = 338, percent: int = 50) -> str:
+def reservation_svg(prompt: int = MIRA.prompt_tokens, output: int = MIRA.output_tokens, percent: int = 8) -> str:
     """All policies after `percent` of the output, as an SVG."""
     generated = output * percent // 100
     slots = {policy: slots_held(policy, prompt, output, generated) for policy in ONE_REQUEST}
@@ -132,9 +133,9 @@ def reservation():
     """How much memory each policy holds for one request, and what of it is used, while the output grows."""
     return widget.explore(
         reservation_svg,
-        prompt=widget.slider("Prompt tokens", 161, 1, 1024),
-        output=widget.slider("Output tokens", 338, 1, 1024),
-        percent=widget.slider("Generated so far, %", 50, 0, 100),
+        prompt=widget.slider("Prompt tokens", MIRA.prompt_tokens, 1, 1024),
+        output=widget.slider("Output tokens", MIRA.output_tokens, 1, 1024),
+        percent=widget.slider("Generated so far, %", 8, 0, 100),
     )
 
 

@@ -4,8 +4,8 @@ from pagedkv.course.thread import BLOCK_SIZE, MIRA
 
 TITLE = "Sharing blocks"
 SENTENCE = "reference counts, copy on\nwrite, reuse of prefixes"
-_SHARED = -(-MIRA.prompt_tokens // BLOCK_SIZE)
+_SHARED = MIRA.table[: -(-MIRA.prompt_tokens // BLOCK_SIZE)]
 THREAD = (
-    f"A second answer to the same prompt shares blocks {str([*MIRA.table[:_SHARED]])[1:-1]}; "
-    f"{MIRA.table[_SHARED - 1]}, where the\nprompt ends, is copied as soon as one of the two writes into it."
+    f"A second answer to the same prompt need not store blocks {str([*_SHARED])[1:-1]} again. But both answers\n"
+    f"are written behind the prompt, and that ends inside block {_SHARED[-1]}."
 )
