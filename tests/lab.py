@@ -73,13 +73,21 @@ def notebook_page(address: str, name: str, width: int = 1366, height: int = 900)
         yield page
 
 
-def run_all_cells(page) -> None:
-    """Run every cell and wait until all are done, or one has failed."""
+def wait_for_kernel(page) -> None:
     page.evaluate(
         """async () => {
           const panel = window.jupyterapp.shell.currentWidget;
           await panel.sessionContext.ready;
           await panel.sessionContext.session.kernel.info;
+        }"""
+    )
+
+
+def run_all_cells(page) -> None:
+    """Run every cell and wait until all are done, or one has failed."""
+    wait_for_kernel(page)
+    page.evaluate(
+        """async () => {
           await window.jupyterapp.commands.execute('notebook:run-all-cells');
         }"""
     )

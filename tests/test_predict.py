@@ -6,6 +6,7 @@ from pathlib import Path
 import nbformat
 import pytest
 from notebook_rules import predictions_of, problems
+from test_notebooks import nbval
 
 from pagedkv.course import editions
 from pagedkv.course.judge import predict as predict_module
@@ -123,7 +124,7 @@ def test_commit_waits_for_a_valid_guess_and_only_then_the_answer_shows(predictio
     shown = "".join(str(widget.get_state()) for widget in (box, *box.children))
     assert "Two to" not in shown and "Most are" not in shown and "4,096" not in shown
     commit.click()
-    assert field.disabled and commit.layout.display == "none"
+    assert field.disabled and commit.description == "Committed"
     assert 'role="status"' in line.value and "You said" in line.value
     assert ("Most are &lt;empty&gt;." if prediction is CHOICE else "Two to the twelfth.") in line.value
 
@@ -206,6 +207,8 @@ def test_a_stored_lesson_keeps_the_page_of_a_prediction_and_folds_the_output_bel
     asked, folded, open_ = built.cells[3:]
     assert set(asked.outputs[0].data) == {"text/html", "text/plain"} and not asked.metadata.get("tags")
     assert folded.metadata == {"jupyter": {"outputs_hidden": True}, "tags": ["hide-output"]} and not open_.metadata
+    assert folded.outputs[0].data == editions.NOTHING and len(folded.outputs) == 2
+    assert nbval(tmp_path).returncode == 0
     assert problems(built) == []
 
 

@@ -4,7 +4,7 @@ that is folded below it unfolds when its cell runs.
 
 import nbformat
 import pytest
-from lab import jupyter_lab, notebook_page
+from lab import jupyter_lab, notebook_page, wait_for_kernel
 
 from pagedkv.course.editions import execute
 from pagedkv.course.lessons import find_prediction
@@ -29,6 +29,7 @@ def page(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PAGEDKV_MINE", str(home / "mine"))
         with jupyter_lab(home / "work", home) as address, notebook_page(address, "lesson.ipynb") as page:
+            wait_for_kernel(page)
             yield page
 
 
@@ -54,17 +55,20 @@ def run_cell(page, number: int):
     return cell
 
 
+def wait_for_commit(cell, ready: bool):
+    button = cell.get_by_role("button", name="Commit")
+    (expect(button).to_be_enabled if ready else expect(button).to_be_disabled)(timeout=30_000)
+
+
 def test_an_option_is_picked_and_committed_by_keyboard_and_then_the_answer_shows(page):
     prediction = find_prediction(NAMES[0])
-    first = page.locator(".jp-Notebook .jp-CodeCell").first
-    first.locator(".cm-content").click()
-    press(page, "Control+Enter")
+    run_cell(page, 0)
     cell = run_cell(page, 1)
-    expect(cell.get_by_role("button", name="Commit")).to_be_disabled(timeout=60_000)
+    wait_for_commit(cell, ready=False)
     assert prediction.reason[:30] not in page.inner_text(".jp-Notebook")
     tab_to(page, prediction.options[0])
     press(page, "Enter")
-    expect(cell.get_by_role("button", name="Commit")).to_be_enabled()
+    wait_for_commit(cell, ready=True)
     tab_to(page, "Commit")
     press(page, "Enter")
     line = cell.get_by_role("status")
@@ -75,14 +79,14 @@ def test_an_option_is_picked_and_committed_by_keyboard_and_then_the_answer_shows
 def test_a_number_is_typed_and_committed_and_the_cell_remembers_it(page):
     prediction = find_prediction(NAMES[1])
     cell = run_cell(page, 3)
-    expect(cell.get_by_role("button", name="Commit")).to_be_disabled(timeout=60_000)
-    press(page, "Tab")
+    wait_for_commit(cell, ready=False)
+    press(page, "Tab", "Tab")  # over the cell's toolbar
     page.keyboard.type("many")
     expect(cell.get_by_role("status")).to_contain_text("Write a number")
-    expect(cell.get_by_role("button", name="Commit")).to_be_disabled()
+    wait_for_commit(cell, ready=False)
     press(page, *["Backspace"] * 4)
     page.keyboard.type("1,000")
-    expect(cell.get_by_role("button", name="Commit")).to_be_enabled()
+    wait_for_commit(cell, ready=True)
     tab_to(page, "Commit")
     press(page, "Space")
     expect(cell.get_by_role("status")).to_contain_text(prediction.compare(1000.0))
@@ -93,7 +97,6 @@ def test_a_number_is_typed_and_committed_and_the_cell_remembers_it(page):
 def test_after_a_commit_the_keyboard_still_moves_on_and_a_folded_output_unfolds(page):
     folded = page.locator(".jp-Notebook .jp-CodeCell").nth(4)
     assert "42" not in folded.inner_text()
-    cell = run_cell(page, 3)
-    expect(cell.get_by_role("status")).to_be_visible()
-    press(page, "ArrowDown", "Control+Enter")
+    page.get_by_role("button", name="Committed").last.focus()
+    press(page, "Escape", "ArrowDown", "Control+Enter")
     expect(folded).to_contain_text("folded 42")

@@ -35,6 +35,7 @@ WIDGET_TEXT = "Run this cell to use the controls."
 IGNORE = "nbval-ignore-output"
 PREDICT = re.compile(r"""^predict\(["']([^"']+)["']\)$""", re.MULTILINE)
 FOLD = "hide-output"  # the tag that books fold an output by
+NOTHING = {"text/latex": ""}  # JupyterLab shows the first line of a folded output: not the one of the answer
 METADATA = ("tags", "nbgrader", "deletable", "editable")
 
 
@@ -148,6 +149,7 @@ def normalise(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
             predicted = asks
             if FOLD in cell.metadata.get("tags", []):
                 cell.metadata["jupyter"] = {"outputs_hidden": True}
+                cell.outputs.insert(0, nbformat.v4.new_output("display_data", data=NOTHING))
     return notebook
 
 

@@ -38,7 +38,7 @@ def controls(prediction: Prediction):
         field = ipywidgets.ToggleButtons(options=prediction.options, value=None, **look)
     else:
         field = ipywidgets.Text(placeholder=f"a number {prediction.unit}".strip(), layout={"width": "220px"})
-    commit = ipywidgets.Button(description="Commit", disabled=True, layout={"width": "auto"})
+    commit = ipywidgets.Button(description="Commit", disabled=True, layout={"width": "110px"})
     line = ipywidgets.HTML()
 
     def look_at(_=None):
@@ -49,11 +49,13 @@ def controls(prediction: Prediction):
             commit.disabled, line.value = True, _line(str(error)) if field.value else ""
 
     def reveal(guess):
-        field.disabled = True
-        commit.layout.display = "none"
+        field.disabled, commit.disabled = True, False
+        commit.description = "Committed"  # neither disabled nor hidden: the keyboard's focus would be lost
         line.value = _line(prediction.compare(guess), prediction.reason)
 
     def committed(_):
+        if field.disabled:
+            return
         guess = prediction.read(field.value)
         remember(prediction, guess)
         reveal(guess)
