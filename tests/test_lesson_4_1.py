@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 from exercise_rules import exercise_tests
 from picture_rules import assert_legible, assert_to_scale, boxes, widths
+from prediction_rules import prediction_test
 from widget_rules import widget_tests
 
 from pagedkv.course.draw import style
 from pagedkv.course.judge.check import check
-from pagedkv.course.lesson_4_1 import exercises, pictures, reading, widgets
+from pagedkv.course.lesson_4_1 import exercises, pictures, predictions, reading, widgets
 
 torch = pytest.importorskip("torch")
 
@@ -414,7 +415,7 @@ def test_nan_is_put_down_to_unused_slots_only_where_they_cause_it(capsys):
 
 # Pictures
 
-COPIES = {"read in place": {"read K and V": 1.0}, "gather first": {"read the pool": 1.0, "write the copy": 1.0}}
+COPIES = {"read in place": {"read K and V": 1.0}, "gather first": {"read the blocks": 1.0, "write the copy": 1.0}}
 CANVASES = {
     **{
         f"reading {p} by {b}": pictures.reading(p, 50, list(range(90, 90 + math.ceil(50 / b))), b)[0]
@@ -492,3 +493,40 @@ SETTINGS = {
 }
 
 test_pictures, test_moves, test_controls = widget_tests(widgets, SETTINGS)
+
+# Predictions
+
+
+def rotated():
+    """Must keys with rotary positions be turned anew when they move? Their scores from scattered memory say."""
+    generator = np.random.default_rng(0)
+    keys, query = generator.standard_normal((2, 32, 8)).view(complex)  # pairs of numbers
+    turns = np.exp(1j * np.arange(32)[:, None] * 10_000.0 ** -(np.arange(4) / 4))
+    moved = generator.permutation(32)
+    memory = np.empty_like(keys)
+    memory[moved] = keys * turns
+    scores = (memory[moved] * (query * turns)[-1].conj()).real.sum(1)
+    right = (keys * turns * (query * turns)[-1].conj()).real.sum(1)
+    return "no" if np.array_equal(scores, right) else "yes, by the slots they now lie in"
+
+
+def nan_in_unused_slots():
+    weights, values = np.array([0.5, 0.5, 0.0, 0.0]), np.ones((4, 8))
+    values[2:] = np.nan
+    nans = np.isnan(weights @ values).sum()
+    return {0: "the right numbers: those weights are 0", 8: "NaN in every element"}.get(nans, "NaN in some elements")
+
+
+def last_queries():
+    first, second = (np.arange(5)[: position + 1].mean() for position in (3, 4))
+    return f"{first:g} and {second:g}"
+
+
+def masks():
+    words = ("none", "one", "two")
+    needed = [sum(pictures.kind_of(q, q + 3, block, 8) == "mask" for block in range(3)) for q in (6, 7)]
+    return ", and ".join(words[n] for n in needed)
+
+
+ANSWERS = {"4.1-rotated": rotated, "4.1-nan": nan_in_unused_slots, "4.1-last": last_queries, "4.1-masks": masks}
+test_answers = prediction_test(predictions.PREDICTIONS, ANSWERS)

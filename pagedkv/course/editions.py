@@ -35,7 +35,7 @@ WIDGET_TEXT = "Run this cell to use the controls."
 IGNORE = "nbval-ignore-output"
 PREDICT = re.compile(r"""^predict\(["']([^"']+)["']\)$""", re.MULTILINE)
 FOLD = "hide-output"  # the tag that books fold an output by
-NOTHING = {"text/latex": ""}  # JupyterLab shows the first line of a folded output: not the one of the answer
+NOTHING = {}  # JupyterLab shows the first line of what it folds: with this in front none of the answer
 METADATA = ("tags", "nbgrader", "deletable", "editable")
 
 

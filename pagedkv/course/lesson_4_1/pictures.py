@@ -114,11 +114,11 @@ FILLS = (style.TOKEN, style.INTERNAL, style.RESERVED)
 
 
 def bytes_moved(rows: Mapping[str, Mapping[str, float]]) -> tuple[Canvas, str]:
-    """A bar for each way, one piece for each transfer: {"gathered": {"read the pool": bytes, …}, …}.
+    """A bar for each way, one piece for each transfer: {"gathered": {"read the blocks": bytes, …}, …}.
 
     Returns the picture and its words.
     """
-    left, top, height = 150, 48, 46
+    left, top, height = 196, 48, 46
     most = max(sum(pieces.values()) for pieces in rows.values())
     canvas = Canvas(style.WIDTH, top + height * len(rows) + 6)
     canvas.text(14, 20, "Bytes moved by one decode step", size=style.TITLE, bold=True)
