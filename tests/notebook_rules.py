@@ -3,7 +3,7 @@
 import re
 from html import unescape
 
-from pagedkv.course.editions import FOLD, IGNORE, PREDICT, WIDGET
+from pagedkv.course.editions import FOLD, IGNORE, NOTHING, PREDICT, WIDGET
 from pagedkv.course.lessons import find_prediction
 
 MIME_TYPES = {"text/plain", "text/html", "text/markdown", "text/latex", "image/png"}
@@ -156,6 +156,8 @@ def _predictions(notebook):
             if set(folds.values()) != {asked is not None and not name}:
                 which = "folded without need" if asked is None else "not folded"
                 yield f"an output that is {which}: {cell.source[:60]}"
+            elif folds["folded"] and cell.outputs[0].get("data") != NOTHING:
+                yield f"a folded output whose first line shows: {cell.source[:60]}"
             elif asked and not name and re.search(rf"== *{re.escape(str(asked.answer))}\b", cell.source):
                 yield f"the answer stands in the source below {asked.name}"
             asked = find_prediction(name) if name else None

@@ -215,6 +215,7 @@ def test_a_stored_lesson_keeps_the_page_of_a_prediction_and_folds_the_output_bel
 WRONG = {
     "no question above": lambda nb: nb.cells.pop(2),
     "more than a predict": lambda nb: nb.cells[3].update(source='x = 1\npredict("4.2-bits")'),
+    "whose first line shows": lambda nb: nb.cells[4].outputs.pop(0),
     "not folded": lambda nb: nb.cells[4].update(metadata={}),
     "folded without need": lambda nb: nb.cells[5].update(metadata=nb.cells[4].metadata),
     "the answer stands": lambda nb: nb.cells[4].update(source="assert l == 256"),
