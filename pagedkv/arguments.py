@@ -6,14 +6,15 @@ from numbers import Real
 from operator import index
 
 
-def whole_number(name: str, value, minimum: int = 0, maximum: int | None = None) -> int:
+def whole_number(name: str, value, minimum: float = 0, maximum: int | None = None) -> int:
     """Return `value` as an int in [minimum, maximum].
 
     Raises TypeError for bools, floats and strings, ValueError out of range.
     """
     if type(value) is int and value >= minimum and (maximum is None or value <= maximum):
         return value  # the common case, before any sentence is put together
-    allowed = f"a whole number of at least {minimum}" + ("" if maximum is None else f" and at most {maximum}")
+    allowed = "a whole number" + ("" if minimum == -inf else f" of at least {minimum}")
+    allowed += "" if maximum is None else f" and at most {maximum}"
     try:
         is_bool = (
             isinstance(value, bool) or getattr(value, "dtype", None) == "bool"

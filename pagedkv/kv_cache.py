@@ -89,20 +89,29 @@ class PagedKVCache:
         slots = self._checked_slots("token_slots", token_slots, 0, validate)
         return self._slots[0, layer].index_select(0, slots), self._slots[1, layer].index_select(0, slots)
 
-    def copy_blocks(self, pairs: Iterable[tuple[int, int]]) -> None:
+    def copy_blocks(self, pairs: Iterable[tuple[int, int]], source: "PagedKVCache | None" = None) -> None:
         """Copy whole blocks in every layer, [(source, destination), ...], with the outcome of copying one pair after
-        the other.
+        the other; from another cache of the same shape, on whatever device, if `source` is given.
         """
+        if source is not None and (source.shape, source.block_size) != (self.shape, self.block_size):
+            raise ValueError(f"source must be a cache of {self.shape} and blocks of {self.block_size}")
+        other = source is not None and source is not self
+        num_sources = source.num_blocks if other else self.num_blocks
         origin: dict[int, int] = {}
         for pair in listed("pairs", pairs, "(source, destination)"):
             pair = listed("pairs", pair, "(source, destination)")
             if len(pair) != 2:
                 raise ValueError(f"pairs must be an iterable of (source, destination), not hold {pair!r}")
-            source, destination = (whole_number("pairs", block_id, 0, self.num_blocks - 1) for block_id in pair)
-            origin[destination] = origin.get(source, source)
+            first, destination = (
+                whole_number("pairs", block_id, 0, number - 1)
+                for block_id, number in zip(pair, (num_sources, self.num_blocks), strict=True)
+            )
+            origin[destination] = first if other else origin.get(first, first)
         if origin:
-            destinations, sources = torch.tensor([list(origin), list(origin.values())], device=self.device)
-            self._blocks[:, :, destinations] = self._blocks[:, :, sources]
+            here = source if other else self
+            sources = torch.tensor(list(origin.values()), device=here.device)
+            copied = here._blocks[:, :, sources].to(self.device)
+            self._blocks[:, :, torch.tensor(list(origin), device=self.device)] = copied
 
     def _checked_slots(self, name: str, slots: torch.Tensor | list[int], minimum: int, validate: bool) -> torch.Tensor:
         """`slots` as an int64 tensor [num_tokens] on the cache's device."""

@@ -18,15 +18,19 @@ def block_hash(parent: bytes, content: bytes) -> bytes:
     return blake2b(parent + content, digest_size=16).digest()
 
 
-def hash_blocks(token_ids: Iterable[int], block_size: int, salt: str | None = None) -> Iterator[tuple[bytes, bytes]]:
-    """Yield (name, content) of each full block of `token_ids`; the content is the tokens as bytes."""
+def hash_blocks(
+    token_ids: Iterable[int], block_size: int, salt: str | None = None, parent: bytes | None = None
+) -> Iterator[tuple[bytes, bytes]]:
+    """Yield (name, content) of each full block of `token_ids`, which come after the block named `parent` or at the
+    beginning; the content is the tokens as bytes.
+    """
     token_ids = listed("token_ids", token_ids, "whole numbers")  # an array is made from a list in half the time
     try:
         content = array("q", token_ids).tobytes()
     except (TypeError, OverflowError) as error:
         raise TypeError(f"token_ids must be whole numbers of at most 64 bits: {error}") from None
     step = 8 * block_size
-    name = block_hash(b"", repr(salt).encode())
+    name = parent or block_hash(b"", repr(salt).encode())
     for start in range(0, len(content) - step + 1, step):
         piece = content[start : start + step]
         name = block_hash(name, piece)
@@ -63,6 +67,7 @@ class PrefixCache:
         self._salt = salt
         self._by_key: dict[tuple[Hashable, bytes], _Entry] = {}
         self._by_block: dict[int, _Entry] = {}
+        self.lookups = self.hits = 0  # tokens that `match` was asked for, and those that it found
 
     def __len__(self) -> int:
         """Blocks whose content is known, in use or not."""
@@ -79,25 +84,45 @@ class PrefixCache:
         At least the last token is left to compute, since its output is what the caller waits for: a prompt of exactly
         two cached blocks matches one.
         """
-        blocks, parent, token_ids = [], None, listed("token_ids", token_ids, "whole numbers")
+        token_ids = listed("token_ids", token_ids, "whole numbers")
+        blocks = self._known(token_ids, identity)
+        self._pool.share(blocks)
+        self.lookups += len(token_ids)
+        self.hits += len(blocks) * self._pool.block_size
+        return blocks
+
+    def peek(self, token_ids: Iterable[int], identity: Hashable = None) -> tuple[int, int]:
+        """(blocks that `match` would give, how many of them wait in the pool's free list). Changes nothing."""
+        blocks = self._known(listed("token_ids", token_ids, "whole numbers"), identity)
+        return len(blocks), sum(not self._pool.ref_count(block_id) for block_id in blocks)
+
+    def _known(self, token_ids: list[int], identity: Hashable) -> list[int]:
+        blocks, parent = [], None
         for key, content in self._keys(token_ids[:-1], identity):
             parent = self._find(key, content, parent)
             if parent is None:
                 break
             blocks.append(next(iter(parent.blocks)))
-        self._pool.share(blocks)
         return blocks
 
-    def insert(self, token_ids: Iterable[int], blocks: Iterable[int], *, identity: Hashable = None) -> None:
+    def insert(
+        self, token_ids: Iterable[int], blocks: Iterable[int], start: int = 0, *, identity: Hashable = None
+    ) -> None:
         """Make the full blocks of a sequence findable under its `identity`. `blocks` is its table; K/V of `token_ids`
-        must be in it or about to be written.
+        must be in it or about to be written. `start`: so many of its blocks were inserted before with the same tokens,
+        and need not be hashed again.
 
         Where other blocks hold the same content already, `match` goes on giving the one known longest; the others take
         its place when its content is lost.
         """
         last = self._pool.num_blocks - 1
         blocks = [whole_number("blocks", block_id, 0, last) for block_id in listed("blocks", blocks, "block ids")]
-        keys = list(self._keys(token_ids, identity))
+        entry = self._by_block.get(blocks[start - 1]) if 0 < start <= len(blocks) else None
+        if entry is None or entry.key[0] != identity:  # nothing to go on from: its content was lost meanwhile
+            start, entry = 0, None
+        token_ids = listed("token_ids", token_ids, "whole numbers")[start * self._pool.block_size :]
+        blocks = blocks[start:]
+        keys = list(self._keys(token_ids, identity, entry and entry.key[1]))
         if len(blocks) < len(keys) or len(set(blocks)) != len(blocks):
             raise ValueError(
                 f"blocks must be at least {len(keys)} distinct blocks, one for every full block of tokens, not {blocks}"
@@ -105,7 +130,6 @@ class PrefixCache:
         for block_id in blocks[: len(keys)]:
             if not self._pool.ref_count(block_id):
                 raise ValueError(f"blocks names block {block_id}, which is free")
-        entry = None
         for (key, content), block_id in zip(keys, blocks, strict=False):
             entry = self._find(key, content, entry) or self._new(key, content, entry)
             if block_id not in entry.blocks:
@@ -118,13 +142,15 @@ class PrefixCache:
         for block_id in list(self._by_block):
             self._pool.forget(block_id)
 
-    def _keys(self, token_ids: Iterable[int], identity: Hashable) -> Iterator[tuple[tuple[Hashable, bytes], bytes]]:
-        """(key, content) of each full block of `token_ids`."""
+    def _keys(
+        self, token_ids: Iterable[int], identity: Hashable, parent: bytes | None = None
+    ) -> Iterator[tuple[tuple[Hashable, bytes], bytes]]:
+        """(key, content) of each full block of `token_ids`, which come after the block named `parent`."""
         try:
             hash(identity)
         except TypeError:
             raise TypeError(f"identity must be hashable, such as a string or a tuple, not {identity!r}") from None
-        for name, content in hash_blocks(token_ids, self._pool.block_size, self._salt):
+        for name, content in hash_blocks(token_ids, self._pool.block_size, self._salt, parent):
             yield (identity, name), content
 
     def _find(self, key: tuple[Hashable, bytes], content: bytes, parent: _Entry | None) -> _Entry | None:

@@ -1,0 +1,78 @@
+"""A step as flat tensors: the tokens of all requests one after the other, and where each finds its past."""
+
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from pagedkv.attention.paged import paged_attention, write_kv
+from pagedkv.device_tables import DeviceBlockTables
+from pagedkv.engine.model import Attend
+from pagedkv.engine.request import Generation, Step
+from pagedkv.kv_cache import PagedKVCache
+
+
+class Batch(NamedTuple):
+    tokens: Tensor  # int64 [num_tokens]
+    positions: Tensor  # int64 [num_tokens]
+    slots: Tensor  # int64 [num_tokens]: where their K and V go
+    last: Tensor  # int64 [num_ready]: the rows that give a token
+    seq_lens: Tensor  # int32 [num_seqs], these tokens included
+    query_start_loc: Tensor | None  # int32 [num_seqs + 1]; None: one token each
+    block_tables: Tensor  # int32 [num_seqs, max_blocks]
+    max_seq_len: int
+
+
+class Rows:
+    """A row of the packed tables for each request, the same from step to step, so that little of them travels."""
+
+    def __init__(self, max_running: int):
+        self._free = list(range(max_running - 1, -1, -1))
+        self._row: dict[int, int] = {}  # by request id
+
+    def of(self, requests: Sequence[Generation]) -> list[int]:
+        here = {request.request_id for request in requests}
+        for request_id in [request_id for request_id in self._row if request_id not in here]:
+            self._free.append(self._row.pop(request_id))
+        for request_id in here - self._row.keys():
+            self._row[request_id] = self._free.pop()
+        return [self._row[request.request_id] for request in requests]
+
+
+def pack(step: Step, rows: Rows, tables: DeviceBlockTables, device="cpu") -> Batch:
+    """The step's tensors on `device`. `tables` is brought up to date: requests keep their row in it."""
+    tokens, positions, seq_lens = [], [], []
+    for request, n in step.work:
+        stored = request.table.num_tokens
+        tokens += request.tokens[stored - n : stored]
+        positions += range(stored - n, stored)
+        seq_lens.append(stored)
+    counts = [n for _, n in step.work]
+    ends = list(accumulate(counts))
+    ready = set(map(id, step.ready))
+    last = [end - 1 for (request, _), end in zip(step.work, ends, strict=True) if id(request) in ready]
+    requests = [request for request, _ in step.work]
+    row_of = rows.of(requests)
+    packed = tables.update({row: request.table for row, request in zip(row_of, requests, strict=True)})
+    longs = torch.tensor([*tokens, *positions, *step.slots, *last, *row_of]).to(device)
+    tokens, positions, slots, last, row_of = longs.split([len(tokens)] * 3 + [len(last), len(row_of)])
+    ints = torch.tensor([*seq_lens, 0, *ends], dtype=torch.int32).to(device)
+    starts = None if len(step.slots) == len(counts) else ints[len(counts) :]
+    return Batch(
+        tokens, positions, slots, last, ints[: len(counts)], starts, packed.index_select(0, row_of), max(seq_lens)
+    )
+
+
+def paged(cache: PagedKVCache, batch: Batch, backend: str = "auto") -> Attend:
+    """Attention over the paged cache: write the new K and V to their slots, then read each sequence by its table."""
+
+    def attend(layer, q, k, v):
+        write_kv(k, v, cache.k[layer], cache.v[layer], batch.slots, backend=backend)
+        return paged_attention(
+            q, cache.k[layer], cache.v[layer], batch.block_tables, batch.seq_lens,
+            query_start_loc=batch.query_start_loc, max_seq_len=batch.max_seq_len, backend=backend,
+        )  # fmt: skip
+
+    return attend

@@ -1,0 +1,29 @@
+"""The next token from its logits. Nothing is remembered from draw to draw: seed and position decide, so that a request
+that was preempted, batched otherwise or begun again gets the same tokens.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from pagedkv.engine.request import Generation
+
+
+def sample(logits: torch.Tensor, requests: Sequence[Generation]) -> list[int]:
+    """One token for each request, from logits [num_requests, vocab_size]."""
+    tokens = logits.argmax(-1).tolist()
+    for row, request in enumerate(requests):
+        how = request.sampling
+        if how.temperature:
+            tokens[row] = draw(logits[row], how.temperature, how.seed, len(request.tokens))
+    return tokens
+
+
+def draw(logits: torch.Tensor, temperature: float, seed: int, position: int) -> int:
+    """A token with probability softmax(logits / temperature): the largest after Gumbel noise is added (Gumbel, 1954).
+
+    logits [vocab_size]; `seed` is any whole number, `position` that of the new token in its sequence.
+    """
+    noise = np.random.default_rng([abs(seed), int(seed < 0), position]).gumbel(size=len(logits))
+    return int(np.argmax(logits.double().cpu().numpy() / temperature + noise))

@@ -1,0 +1,170 @@
+"""Who runs next, with how many tokens, in which slots: the only place where blocks are given and taken.
+
+Running requests come first, in order of admission. When a block is missing, the latest admitted gives all of its own
+back and returns to the head of the queue. A new request is admitted when all of its tokens fit and the watermark stays
+free, and not in a step that preempted; with nothing running neither rule holds. A token budget is spent in the same
+order, so at most one request, the latest, is partly prefilled.
+"""
+
+from collections import deque
+from collections.abc import Callable
+
+from pagedkv.arguments import finite_number, whole_number
+from pagedkv.block_pool import BlockPool, OutOfBlocks
+from pagedkv.block_table import BlockTable
+from pagedkv.engine.request import Generation, Step
+from pagedkv.prefix_cache import PrefixCache
+from pagedkv.sizing import ceil_div
+
+
+class Scheduler:
+    """Serves requests from `pool`, first come, first served; at most `max_running`, and `token_budget` tokens a step.
+
+    watermark: the share of the pool that an admission leaves free. prefix: reuse of blocks. host: a `swap.HostPool` for
+    the K and V of preempted requests, else they are computed again. new_table(pool, blocks) makes a table. max_blocks:
+    the longest table that the runner takes.
+    """
+
+    def __init__(
+        self, pool: BlockPool, *, token_budget: int | None = None, max_running: int | None = None,
+        watermark: float = 0.01, prefix: PrefixCache | None = None, host=None,
+        new_table: Callable[..., BlockTable] = BlockTable, max_blocks: int | None = None,
+    ):  # fmt: skip
+        self.pool, self.prefix, self.host, self.new_table = pool, prefix, host, new_table
+        self.token_budget = whole_number("token_budget", token_budget, 1) if token_budget is not None else 2**62
+        self.max_running = whole_number("max_running", max_running, 1) if max_running is not None else 2**62
+        self.watermark_blocks = int(finite_number("watermark", watermark, 0, 1) * pool.num_blocks)
+        most = pool.num_blocks if max_blocks is None else whole_number("max_blocks", max_blocks, 1)
+        self.max_blocks = min(pool.num_blocks, most)
+        self.waiting: deque[Generation] = deque()
+        self.running: dict[int, Generation] = {}  # by id, in order of admission
+
+    def check(self, request: Generation) -> None:
+        """Raise ValueError if the request could not run even alone."""
+        needed = ceil_div(request.max_stored, self.pool.block_size)
+        if needed > self.max_blocks:
+            raise ValueError(
+                f"the prompt of {request.num_prompt} tokens and max_new_tokens of {request.sampling.max_new_tokens} "
+                f"need {needed} blocks, and a request can have {self.max_blocks}"
+            )
+
+    def add(self, request: Generation) -> None:
+        """Queue it at the end; ValueError if it could not run even alone."""
+        self.check(request)
+        self.waiting.append(request)
+
+    def schedule(self) -> Step:
+        """Take blocks for the next step. Every request in it is stored as far as the step will have run."""
+        step, budget = Step(), self.token_budget
+        for request in list(self.running.values()):
+            if budget == 0 or request.table is None:  # preempted in this step, as are all behind it
+                break
+            budget -= self._grow(request, min(request.num_pending, budget), step)
+        if not step.preempted or not self.running:
+            self._admit(budget, step)
+        return step
+
+    def finish(self, request: Generation, reason: str) -> None:
+        """Let go of all that a request holds, wherever it is: the one way out, for end, stop and abort."""
+        if self.running.pop(request.request_id, None) is None:
+            self.waiting.remove(request)
+        self._release(request)
+        if request.parked is not None:
+            self.host.drop(request.parked)
+            request.parked = None
+        request.finish_reason = reason
+
+    def undo(self, step: Step) -> None:
+        """A step that failed was not run: its tokens are not stored, and nobody finds blocks that were not written.
+
+        Those it admitted wait again, at the head: they may share such blocks.
+        """
+        for request, n in step.work:
+            before = request.table.num_tokens - n
+            if self.prefix is not None:
+                for block_id in request.table.blocks[before // self.pool.block_size :]:
+                    self.pool.forget(block_id)
+            request.table.truncate(before)
+            request.num_named = min(request.num_named, before // self.pool.block_size)
+        for request in reversed(step.admitted):
+            del self.running[request.request_id]
+            self._release(request)
+            self.waiting.appendleft(request)
+
+    def _grow(self, request: Generation, n: int, step: Step) -> int:
+        """Slots for the next `n` tokens of a running request; 0 if it had to go for want of a block."""
+        while True:
+            try:
+                slots, copies = request.table.append(n)
+            except OutOfBlocks:
+                self._preempt(latest := next(reversed(self.running.values())), step)
+                if latest is request:
+                    return 0
+                continue
+            step.work.append((request, n))
+            step.slots += slots
+            if copies:
+                step.copies += copies
+            stored = request.table.num_tokens
+            if stored == len(request.tokens):
+                step.ready.append(request)
+            if self.prefix is not None and stored // self.pool.block_size > request.num_named:
+                blocks = request.table.blocks
+                self.prefix.insert(
+                    request.tokens[:stored], blocks, start=request.num_named, identity=request.identity
+                )  # now: whoever is admitted in this very step may share them, since a layer writes before it reads
+                request.num_named = stored // self.pool.block_size
+            return n
+
+    def _preempt(self, request: Generation, step: Step) -> None:
+        del self.running[request.request_id]
+        stored = request.table.num_tokens
+        if self.host is not None:
+            request.parked = self.host.park(request.table)  # None: no room
+        self._release(request)
+        request.preemptions += 1
+        self.waiting.appendleft(request)
+        step.preempted.append(request)
+        if request.parked is None:
+            step.lost += stored
+        else:
+            step.parked += stored
+
+    def _admit(self, budget: int, step: Step) -> None:
+        while self.waiting and budget and len(self.running) < self.max_running and self._fits(self.waiting[0]):
+            request = self.waiting.popleft()
+            found = [] if self.prefix is None else self.prefix.match(request.tokens, request.identity)
+            request.table, request.num_named = self.new_table(self.pool, found), len(found)
+            step.reused += request.table.num_tokens
+            if request.parked is not None:
+                self._bring_back(request, len(found), step)
+            self.running[request.request_id] = request
+            step.admitted.append(request)
+            budget -= self._grow(request, min(request.num_pending, budget), step)
+
+    def _fits(self, request: Generation) -> bool:
+        """Whether all known tokens have room now, beside the watermark if others run. Blocks that are found in the
+        prefix cache need none; those of them that wait in the free list are not free for anything else.
+        """
+        free = self.pool.num_free - (self.watermark_blocks if self.running else 0)
+        needed = ceil_div(len(request.tokens), self.pool.block_size)
+        if needed > free and self.prefix is not None:
+            found, idle = self.prefix.peek(request.tokens, request.identity)
+            return needed - found <= free - idle
+        return needed <= free
+
+    def _bring_back(self, request: Generation, num_found: int, step: Step) -> None:
+        """From the host only what was not found in blocks that others computed, or that nobody has taken since."""
+        missing = max(request.parked.num_tokens - request.table.num_tokens, 0)
+        if missing:
+            request.table.append(missing)
+            self.host.bring_back(request.parked, request.table, num_found)
+        self.host.drop(request.parked)
+        request.parked = None
+        step.restored += missing
+
+    @staticmethod
+    def _release(request: Generation) -> None:
+        if request.table is not None:
+            request.table.free()
+            request.table, request.num_named = None, 0

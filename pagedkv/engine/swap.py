@@ -1,0 +1,42 @@
+"""Room on the host for the K and V of preempted requests. The scheduler calls four verbs and never sees a tensor."""
+
+from typing import NamedTuple
+
+from pagedkv.block_pool import BlockPool
+from pagedkv.block_table import BlockTable
+from pagedkv.kv_cache import PagedKVCache
+
+
+class Parked(NamedTuple):
+    blocks: list[int]  # of the host's pool
+    num_tokens: int
+
+
+class HostPool:
+    """`num_blocks` blocks of host memory, shaped like those of `cache`. Blocks travel whole, all layers in one copy."""
+
+    def __init__(self, cache: PagedKVCache, num_blocks: int):
+        self.device_cache = cache
+        self.host_cache = PagedKVCache(cache.shape, num_blocks, cache.block_size, "cpu", cache.dtype)
+        self.pool = BlockPool(num_blocks, cache.block_size)
+
+    @property
+    def num_free(self) -> int:
+        return self.pool.num_free
+
+    def park(self, table: BlockTable) -> Parked | None:
+        """Copy the K and V of a table to the host; None, and nothing copied, where there is no room."""
+        blocks = table.blocks
+        if len(blocks) > self.pool.num_free:
+            return None
+        parked = Parked(self.pool.allocate(len(blocks)), table.num_tokens)
+        self.host_cache.copy_blocks(zip(blocks, parked.blocks, strict=True), source=self.device_cache)
+        return parked
+
+    def bring_back(self, parked: Parked, table: BlockTable, first_block: int) -> None:
+        """Copy them into the blocks of `table`, from its logical block `first_block` on."""
+        pairs = zip(parked.blocks[first_block:], table.blocks[first_block : len(parked.blocks)], strict=True)
+        self.device_cache.copy_blocks(pairs, source=self.host_cache)
+
+    def drop(self, parked: Parked) -> None:
+        self.pool.free(parked.blocks)
