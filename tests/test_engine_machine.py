@@ -57,47 +57,77 @@ def test_tokens_run_are_those_needed_and_those_lost_less_those_found():
 # Faults: where -> what is right there, what stands there instead.
 FAULTS = {
     "names a block that is not full": (
-        "scheduler.Scheduler", "request.tokens[:stored], blocks", "request.tokens[: len(blocks) * self.pool.block_size], blocks",
+        "scheduler.Scheduler",
+        "request.tokens[:stored], blocks",
+        "request.tokens[: len(blocks) * self.pool.block_size], blocks",
     ),
     "brings back the first blocks instead of the missing": (
-        "swap.HostPool", "zip(parked.blocks[first_block:],", "zip(parked.blocks[: len(parked.blocks) - first_block],",
+        "swap.HostPool",
+        "zip(parked.blocks[first_block:],",
+        "zip(parked.blocks[: len(parked.blocks) - first_block],",
     ),
     "asks for references before it is sure": (
-        "scheduler.Scheduler", "found, idle = self.prefix.peek(",
+        "scheduler.Scheduler",
+        "found, idle = self.prefix.peek(",
         "self.prefix.match(request.tokens, request.identity)\n            found, idle = self.prefix.peek(",
     ),
     "an aborted request keeps its room on the host": (
-        "scheduler.Scheduler", "            self.host.drop(request.parked)\n            request.parked = None\n        request.f",
+        "scheduler.Scheduler",
+        "            self.host.drop(request.parked)\n            request.parked = None\n        request.f",
         "            pass\n        request.f",
     ),
     "requeues at the tail": (
-        "scheduler.Scheduler", "self.waiting.appendleft(request)\n        step", "self.waiting.append(request)\n        step",
+        "scheduler.Scheduler",
+        "self.waiting.appendleft(request)\n        step",
+        "self.waiting.append(request)\n        step",
     ),
-    "the oldest goes": ("scheduler.Scheduler", "next(reversed(self.running.values()))", "next(iter(self.running.values()))"),
-    "readmits by the prompt alone": ("scheduler.Scheduler", "ceil_div(len(request.tokens),", "ceil_div(request.num_prompt,"),
+    "the oldest goes": (
+        "scheduler.Scheduler",
+        "next(reversed(self.running.values()))",
+        "next(iter(self.running.values()))",
+    ),
+    "readmits by the prompt alone": (
+        "scheduler.Scheduler",
+        "ceil_div(len(request.tokens),",
+        "ceil_div(request.num_prompt,",
+    ),
     "admits while others have to go": ("scheduler.Scheduler", "if not step.preempted or not self.running:", "if True:"),
     "only V comes back": (
-        "kv_cache.PagedKVCache", "self._blocks[:, :, torch.tensor(list(origin), device=self.device)] = copied",
+        "kv_cache.PagedKVCache",
+        "self._blocks[:, :, torch.tensor(list(origin), device=self.device)] = copied",
         "self._blocks[1:, :, torch.tensor(list(origin), device=self.device)] = copied[1:]",
     ),
     "only K comes back": (
-        "kv_cache.PagedKVCache", "self._blocks[:, :, torch.tensor(list(origin), device=self.device)] = copied",
+        "kv_cache.PagedKVCache",
+        "self._blocks[:, :, torch.tensor(list(origin), device=self.device)] = copied",
         "self._blocks[:1, :, torch.tensor(list(origin), device=self.device)] = copied[:1]",
     ),
     "a failed step leaves its blocks findable": ("scheduler.Scheduler", "self.pool.forget(block_id)", "pass"),
     "a failed step leaves its tokens stored": ("scheduler.Scheduler", "request.table.truncate(before)", "pass"),
     "a failed step leaves whom it admitted running": ("scheduler.Scheduler", "reversed(step.admitted)", "()"),
-    "positions begin anew in each step": ("batch.pack", "positions += range(stored - n, stored)", "positions += range(n)"),
-    "rows are never given back": ("batch.Rows", "self._free.append(self._row.pop(request_id))", "self._row.pop(request_id)"),
+    "positions begin anew in each step": (
+        "batch.pack",
+        "positions += range(stored - n, stored)",
+        "positions += range(n)",
+    ),
+    "rows are never given back": (
+        "batch.Rows",
+        "self._free.append(self._row.pop(request_id))",
+        "self._row.pop(request_id)",
+    ),
     "who came back keeps its room on the host": (
-        "scheduler.Scheduler", "        self.host.drop(request.parked)\n        request.parked = None\n        step", "        request.parked = None\n        step",
+        "scheduler.Scheduler",
+        "        self.host.drop(request.parked)\n        request.parked = None\n        step",
+        "        request.parked = None\n        step",
     ),
     "admission does not spend the budget": (
-        "scheduler.Scheduler", "step.admitted.append(request)\n            budget -= ", "step.admitted.append(request)\n            ",
+        "scheduler.Scheduler",
+        "step.admitted.append(request)\n            budget -= ",
+        "step.admitted.append(request)\n            ",
     ),
     "the row before the last gives the token": ("batch.pack", "last = [end - 1 for", "last = [max(end - 2, 0) for"),
     "seq_lens without the new tokens": ("batch.pack", "seq_lens.append(stored)", "seq_lens.append(stored - n)"),
-}  # fmt: skip
+}
 USED_IN = {
     "pack": pagedkv.engine.runner,
     "Rows": pagedkv.engine.runner,

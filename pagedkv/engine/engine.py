@@ -8,14 +8,15 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
 from pagedkv.arguments import listed, whole_number
 from pagedkv.block_pool import BlockPool
-from pagedkv.engine.request import GREEDY, Generation, Sampling, Step, Token, Usage, usage_of
+from pagedkv.engine.request import GREEDY, Event, Generation, Sampling, Step, Token, Usage, usage_of
 from pagedkv.engine.scheduler import Scheduler
 from pagedkv.prefix_cache import PrefixCache
 from pagedkv.sizing import BLOCK_SIZE
 
 
 class Engine:
-    """Serves token ids with continuous batching (Yu et al., OSDI 2022). `usage` has a row for every step.
+    """Serves token ids with continuous batching (Yu et al., OSDI 2022). `usage` has a row for every step, `events` say
+    who came and went.
 
     Raises ValueError or TypeError that names what is wrong with a prompt or its sampling; then nothing was added.
     """
@@ -23,6 +24,7 @@ class Engine:
     def __init__(self, scheduler: Scheduler, run: Callable[[Step], Sequence[int]], vocab_size: int | None = None):
         self.scheduler, self.run, self.vocab_size = scheduler, run, vocab_size
         self.usage: list[Usage] = []
+        self.events: list[Event] = []
         self._live: dict[int, Generation] = {}
         self._next_id = 0
 
@@ -48,6 +50,10 @@ class Engine:
         except BaseException:
             self.scheduler.undo(step)
             raise
+        for request in step.preempted:
+            self._note("preempted", request)
+        for request in step.admitted:
+            self._note("admitted", request)
         self.usage.append(usage_of(self.scheduler, step))
         return [self._take(request, token) for request, token in zip(step.ready, tokens, strict=True)]
 
@@ -98,6 +104,7 @@ class Engine:
         request.request_id = self._next_id
         self.scheduler.add(request)
         self._live[request.request_id] = request
+        self._note("arrived", request)
         self._next_id += 1
         return request.request_id
 
@@ -112,8 +119,12 @@ class Engine:
             self._leave(request, reason)
         return Token(request.request_id, token, reason)
 
+    def _note(self, what: str, request: Generation) -> None:
+        self.events.append(Event(len(self.usage), what, request.request_id, len(request.tokens), request.max_stored))
+
     def _leave(self, request: Generation, reason: str) -> None:
         self.scheduler.finish(request, reason)
+        self._note(reason, request)
         del self._live[request.request_id]
 
 

@@ -1,5 +1,7 @@
-"""One request on its way through the engine, a step of many, and the numbers of a step. A request has no state to keep up to date: what is
-known (`tokens`) minus what is stored (`table`) says what is left to do.
+"""One request on its way through the engine, a step of many, and what is said of a step.
+
+A request has no state to keep up to date: what is known (`tokens`) minus what is stored (`table`) says what is left to
+do.
 """
 
 import math
@@ -97,6 +99,16 @@ class Token(NamedTuple):
     request_id: int
     token: int
     finish_reason: str | None  # of the last: "length", or "stop"
+
+
+class Event(NamedTuple):
+    """A request arrives, is admitted or preempted, or leaves, before the step of this number runs."""
+
+    step: int
+    what: str  # "arrived", "admitted", "preempted", or a finish_reason
+    request_id: int
+    tokens: int  # known then
+    max_stored: int  # tokens that are stored if it runs to its end
 
 
 class Usage(NamedTuple):

@@ -25,5 +25,9 @@ def draw(logits: torch.Tensor, temperature: float, seed: int, position: int) -> 
 
     logits [vocab_size]; `seed` is any whole number, `position` that of the new token in its sequence.
     """
-    noise = np.random.default_rng([abs(seed), int(seed < 0), position]).gumbel(size=len(logits))
-    return int(np.argmax(logits.double().cpu().numpy() / temperature + noise))
+    return int(np.argmax(logits.double().cpu().numpy() / temperature + noise(seed, position, len(logits))))
+
+
+def noise(seed: int, position: int, size: int) -> np.ndarray:
+    """Gumbel noise, float64 [size], that depends on nothing but these."""
+    return np.random.default_rng([abs(seed), int(seed < 0), position]).gumbel(size=size)

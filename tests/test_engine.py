@@ -1,0 +1,257 @@
+"""The engine without a model: who runs when, what is refused, and that nothing is left behind."""
+
+import subprocess
+import sys
+
+import pytest
+
+from pagedkv.block_pool import BlockPool
+from pagedkv.engine.engine import Engine, Token
+from pagedkv.engine.request import Generation, Sampling
+from pagedkv.engine.scheduler import Scheduler
+from pagedkv.prefix_cache import PrefixCache
+
+
+def engine(num_blocks=20, block_size=4, run=lambda step: [7] * len(step.ready), reuse=False, **options):
+    pool = BlockPool(num_blocks, block_size)
+    prefix = PrefixCache(pool) if reuse else None
+    return Engine(Scheduler(pool, prefix=prefix, **options), run, vocab_size=50)
+
+
+def assert_empty(engine):
+    scheduler = engine.scheduler
+    assert scheduler.pool.num_free == scheduler.pool.num_blocks
+    assert not (scheduler.waiting or scheduler.running or engine.busy)
+
+
+WITHOUT_TORCH = """
+import random, sys
+from pagedkv.block_pool import BlockPool
+from pagedkv.engine.engine import Engine
+from pagedkv.engine.request import Sampling
+from pagedkv.engine.scheduler import Scheduler
+rng = random.Random(0)
+engine = Engine(Scheduler(BlockPool(40, 4)), lambda step: [1] * len(step.ready))
+prompts = [[0] * rng.randint(1, 30) for _ in range(60)]
+outputs = engine.generate(prompts, [Sampling(rng.randint(1, 30)) for _ in prompts])
+print(len(outputs), sum(row.preempted for row in engine.usage) > 0, "torch" in sys.modules)
+"""
+
+
+def test_scheduler_and_engine_need_no_torch():
+    done = subprocess.run([sys.executable, "-c", WITHOUT_TORCH], capture_output=True, text=True, check=True)
+    assert done.stdout == "60 True False\n"
+
+
+# Who runs when
+
+
+def test_a_prompt_is_run_whole_and_then_one_token_a_step():
+    served = engine()
+    first, second = served.add([1] * 5, Sampling(3)), served.add([2] * 3, Sampling(1))
+    assert served.step() == [Token(first, 7, None), Token(second, 7, "length")]
+    assert served.step() == [Token(first, 7, None)]
+    assert list(served.stream()) == [Token(first, 7, "length")]
+    assert [(row.prefill_tokens, row.decode_tokens, row.blocks_used) for row in served.usage] == [
+        (8, 0, 3), (0, 1, 2), (0, 1, 2),
+    ]  # fmt: skip
+    assert_empty(served)
+
+
+def test_a_budget_is_spent_in_order_of_admission():
+    served = engine(token_budget=6)
+    ids = [served.add([i] * 9, Sampling(3)) for i in range(2)]
+    work = []
+    served.run = lambda step: (
+        work.append([(request.request_id, n) for request, n in step.work]) or [7] * len(step.ready)
+    )
+    while served.busy:
+        served.step()
+    a, b = ids
+    assert work == [[(a, 6)], [(a, 3), (b, 3)], [(a, 1), (b, 5)], [(a, 1), (b, 1)], [(b, 1)], [(b, 1)]]
+
+
+def test_the_latest_admitted_goes_and_comes_back_first_with_all_it_knows():
+    served = engine(num_blocks=4, watermark=0.0)
+    a, b, c = (served.add([i] * 7, Sampling(6)) for i in range(3))
+    steps = []
+    served.run = lambda step: steps.append(step) or [7] * len(step.ready)
+    while served.busy:
+        served.step()
+    assert [request.request_id for step in steps for request in step.preempted] == [b]
+    admitted = [(number, request.request_id) for number, step in enumerate(steps) for request in step.admitted]
+    assert [request_id for _, request_id in admitted] == [a, b, b, c]
+    again = admitted[2][0]
+    assert [n for request, n in steps[again].work if request.request_id == b] == [9]  # 7 and the two that it sampled
+
+
+def test_requests_of_one_step_share_what_it_computes():
+    served = engine(num_blocks=100, reuse=True)
+    prompts = [[1] * 40 + [i] for i in range(8)]
+    served.generate(prompts, Sampling(1))
+    assert served.usage[0].reused == 280 and served.usage[0].prefill_tokens + served.usage[0].decode_tokens == 48
+    assert served.scheduler.prefix.hits == 280 and served.scheduler.prefix.lookups == 8 * 41
+
+
+def test_identities_share_nothing():
+    served = engine(num_blocks=100, reuse=True)
+    for identity in ("a", "b", None):
+        served.add([1] * 40, Sampling(1), identity)
+    assert served.step() and served.usage[0].reused == 0
+
+
+def test_a_prompt_that_is_found_needs_no_room_for_what_is_found():
+    served = engine(num_blocks=10, reuse=True, watermark=0.0)
+    served.add([1] * 33, Sampling(4))
+    served.step()
+    served.add([1] * 33, Sampling(4))
+    served.step()
+    assert served.usage[-1].running == 2 and served.usage[-1].reused == 32
+
+
+def test_found_blocks_that_wait_in_the_free_list_are_not_free_for_others():
+    served = engine(num_blocks=4, block_size=1, reuse=True, watermark=0.25)
+    served.generate([[1, 2]], Sampling(1))  # leaves two findable blocks in the free list
+    served.add([9, 9], Sampling(1))
+    served.scheduler.running_before = None
+    first = Generation(99, [1, 2, 3], Sampling(1))
+    served.scheduler.pool.allocate(1)
+    served.scheduler.running[0] = Generation(0, [5], Sampling(9))
+    assert not served.scheduler._fits(first)  # 3 free, 1 kept, 2 found but idle: no room for the third
+    del served.scheduler.running[0]
+    assert served.scheduler._fits(first)
+
+
+@pytest.mark.parametrize("options", [dict(watermark=0.5), dict(watermark=1.0, reuse=True)], ids=str)
+def test_on_an_idle_pool_the_watermark_does_not_count(options):
+    served = engine(num_blocks=10, **options)
+    assert len(served.generate([[1] * 30], Sampling(2))[0]) == 2
+
+
+def test_at_the_edge_of_the_pool():
+    served = engine(num_blocks=10)
+    assert served.generate([[1] * 33], Sampling(8)) == [[7] * 8]  # 40 slots: the last token is not stored
+    with pytest.raises(ValueError, match="prompt of 33 tokens and max_new_tokens of 9 need 11 blocks.*can have 10"):
+        served.add([1] * 33, Sampling(9))
+    with pytest.raises(ValueError, match="need 3 blocks, and a request can have 2"):
+        engine(max_blocks=2).add([1] * 9, Sampling(1))
+    assert_empty(served)
+
+
+# Ends
+
+
+def test_the_stop_token_is_the_last():
+    run = lambda step: [len(request.tokens) for request in step.ready]  # noqa: E731
+    served = engine(run=run)
+    assert served.generate([[1, 1, 1]], Sampling(9, stop_token=5)) == [[3, 4, 5]]
+    assert served.events[-1].what == "stop"
+
+
+def test_abort_lets_go_wherever_a_request_is():
+    served = engine(max_running=1)
+    running, waiting = served.add([1] * 9), served.add([2] * 9)
+    served.step()
+    served.abort(waiting)
+    served.abort(running)
+    assert_empty(served)
+    for gone in (running, 17, "a", None):
+        with pytest.raises(ValueError, match="request_id must be of a request that waits or runs, not "):
+            served.abort(gone)
+
+
+@pytest.mark.parametrize("error", [MemoryError, KeyboardInterrupt])
+def test_a_step_that_fails_was_not_run_and_may_be_tried_again(error):
+    served = engine(num_blocks=30, reuse=True)
+    good, fails = served.run, [False, True, True, False]
+
+    def run(step):
+        if fails and fails.pop(0):
+            raise error
+        return good(step)
+
+    served.run = run
+    a = served.add([1] * 9, Sampling(4))
+    served.step()
+    b = served.add([1] * 9, Sampling(4))
+    for _ in range(2):
+        with pytest.raises(error):
+            served.step()
+        served.scheduler.pool.check([request.table.blocks for request in served.scheduler.running.values()])
+        assert [request.num_stored for request in served.scheduler.running.values()] == [9]
+        assert [request.request_id for request in served.scheduler.waiting] == [b]
+        assert len(served.usage) == 1
+    tokens = list(served.stream())
+    assert [token.request_id for token in tokens].count(a) == 3 and len(tokens) == 7
+    assert_empty(served)
+
+
+def test_a_run_of_too_few_tokens_is_told():
+    served = engine(run=lambda step: [])
+    served.add([1])
+    with pytest.raises(ValueError, match="run must give a token for each of 1 in step.ready, not 0"):
+        served.step()
+    assert served.scheduler.pool.num_free == 20
+
+
+def test_an_interrupted_generate_leaves_nothing():
+    def run(step):
+        if len(step.ready[0].tokens) == 6:
+            raise KeyboardInterrupt
+        return [7] * len(step.ready)
+
+    served = engine(run=run)
+    other = served.add([3], Sampling(30))
+    with pytest.raises(KeyboardInterrupt):
+        served.generate([[1] * 5, [2] * 5])
+    assert [request.request_id for request in served.scheduler.running.values()] == [other]
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("prompt", "error", "words"),
+    [
+        ([], ValueError, "prompt must have at least one token"),
+        ("text", TypeError, "prompt must be token ids, not a string: encode it first"),
+        ([50], ValueError, "prompt must be a whole number of at least 0 and at most 49, not 50"),
+        ([-1], ValueError, "prompt must be a whole number of at least 0 and at most 49, not -1"),
+        ([1.5], TypeError, "prompt must be a whole number"),
+        (3, TypeError, "prompt must be an iterable of token ids, not 3"),
+    ],
+)
+def test_prompts_that_are_refused(prompt, error, words):
+    served = engine()
+    for call in (lambda: served.add(prompt), lambda: served.generate([[1, 2], prompt])):
+        with pytest.raises(error, match=words):
+            call()
+    assert_empty(served)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        (dict(max_new_tokens=0), ValueError, "max_new_tokens must be a whole number of at least 1, not 0"),
+        (dict(temperature=-0.1), ValueError, "temperature must be a finite number of at least 0, not -0.1"),
+        (dict(temperature=float("nan")), ValueError, "temperature must be a finite number"),
+        (dict(seed=1.0), TypeError, "seed must be a whole number, not 1.0"),
+        (dict(stop_token=-1), ValueError, "stop_token must be a whole number of at least 0"),
+    ],
+)
+def test_samplings_that_are_refused(options, error, words):
+    with pytest.raises(error, match=words):
+        Sampling(**options)
+    Sampling(seed=-(2**80)), Sampling(seed=2**80)
+
+
+def test_other_arguments_that_are_refused():
+    with pytest.raises(TypeError, match="sampling must be a Sampling, not 0.8"):
+        engine().add([1], 0.8)
+    with pytest.raises(ValueError, match="sampling must be one, or one for each of 2 prompts, not 1"):
+        engine().generate([[1], [2]], [Sampling()])
+    for name in ("token_budget", "max_running", "max_blocks"):
+        with pytest.raises(ValueError, match=f"{name} must be a whole number of at least 1, not 0"):
+            engine(**{name: 0})
+    with pytest.raises(ValueError, match="watermark must be a finite number of at least 0 and at most 1, not 1.5"):
+        engine(watermark=1.5)
