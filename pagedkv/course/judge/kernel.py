@@ -13,10 +13,12 @@ from types import SimpleNamespace
 from typing import NamedTuple
 
 from pagedkv.course.judge import guarded, limit
+from pagedkv.course.judge.calling import NotAttempted
 from pagedkv.course.judge.compare import Wrong, alike, is_tensor
 from pagedkv.course.judge.compiled import compile_ahead
 from pagedkv.course.judge.exercise import Part
 from pagedkv.course.judge.memory import Fault
+from pagedkv.course.judge.stub import has_gap
 
 
 class Case(NamedTuple):
@@ -96,7 +98,9 @@ def kernel_parts(title: str, task: Task, shown: Callable[[], Case], drawn: Calla
 
 
 def _judge(task: Task, kernel, cases: list[Case], quote: bool) -> None:
-    """Raise Wrong unless the kernel does what it has to in all cases."""
+    """Raise Wrong unless the kernel does what it has to in all cases, NotAttempted where a line `...` is left in it."""
+    if has_gap(kernel):
+        raise NotAttempted
     results = [(case, _guarded(task, kernel, case, quote)) for case in cases]
     problems = [_difference(task, case, ran, quote) for case, ran in results]
     if not any(problems):

@@ -1,69 +1,8 @@
-"""Exercises of lesson 4.4: offsets in 32 and 64 bits, and time from bytes; a masking fault in a kernel is in `masking`,
-the merge of split-KV in `merging`.
-"""
-
-import math
+"""Exercises of lesson 4.4: time from bytes; the changed rung is in `tiling`, the merge of split-KV in `merging`."""
 
 from pagedkv.course.judge.exercise import Exercise, calls, equals
-from pagedkv.course.lesson_4_4.masking import MASKING
 from pagedkv.course.lesson_4_4.merging import MERGE
-
-# Offsets
-
-
-def offset(block_id, slot, head, dim, block_size, num_kv_heads, head_dim, bits):
-    """The element offset of (block, slot, head, dim) in the pool, as a signed register of `bits` bits holds it."""
-    exact = ((block_id * block_size + slot) * num_kv_heads + head) * head_dim + dim
-    return (exact + 2 ** (bits - 1)) % 2**bits - 2 ** (bits - 1)
-
-
-def first_wrong_block(block_size, num_kv_heads, head_dim):
-    """The smallest block id that holds an element whose offset does not fit into 32 bits."""
-    return 2**31 // (block_size * num_kv_heads * head_dim)
-
-
-def _offset_cases(bits: int):
-    def draw(random):
-        for block_size, heads, head_dim in ((16, 8, 128), (1, 71, 64), (32, 1, 128), (256, 40, 256)):
-            edge = first_wrong_block(block_size, heads, head_dim)
-            for block_id in (0, edge - 1, edge, edge + 1, 2 * edge, 2 * edge + 1, 5 * edge):
-                inside = (random.randrange(block_size), random.randrange(heads), random.randrange(head_dim))
-                yield block_id, *inside, block_size, heads, head_dim, bits
-
-    return draw
-
-
-def _pool_shapes(random):
-    yield from ((16, 8, 128), (1, 71, 64), (32, 1, 128), (256, 40, 256), (16, 3, 80))
-    yield from ((size, random.randrange(1, 99), random.choice((48, 64, 192))) for size in (8, 64))
-
-
-def _byte_offset(*case):
-    return offset(*case[:-1], 64) * 2
-
-
-def _head_first(block_id, slot, head, dim, block_size, num_kv_heads, head_dim, bits):
-    return offset(block_id, head, slot, dim, num_kv_heads, block_size, head_dim, bits)
-
-
-def _one_head(block_id, slot, head, dim, block_size, num_kv_heads, head_dim, bits):
-    return block_id * block_size * num_kv_heads * head_dim + slot * head_dim + head * head_dim + dim
-
-
-def _start_of_the_block(block_id, slot, head, dim, *shape):
-    return offset(block_id, 0, 0, 0, *shape)
-
-
-def _wraps_once(*case):
-    exact = offset(*case[:-1], 64)
-    return exact - 2**32 if exact >= 2**31 else exact
-
-
-def _unsigned(*case):
-    return offset(*case[:-1], 64) % 2**32
-
-
-# Time from bytes
+from pagedkv.course.lesson_4_4.tiling import TILE
 
 
 def predict_us(lengths, num_kv_heads, head_dim, dtype_bytes, gb_s):
@@ -86,59 +25,6 @@ def _scaled(factor: float):
 
 
 EXERCISES = [
-    MASKING,
-    Exercise(
-        "4.4-offsets",
-        "offsets in 32 and in 64 bits",
-        (
-            calls(
-                "offsets in 64 bits",
-                offset,
-                _offset_cases(64),
-                of=0,
-                mistakes=[
-                    (_byte_offset, "that is the offset in bytes of fp16"),
-                    (
-                        _head_first,
-                        "that is a pool [num_blocks, num_kv_heads, block_size, head_dim]; here the slot comes before "
-                        "the head",
-                    ),
-                    (_one_head, "a slot holds num_kv_heads heads, so a step from slot to slot is longer than head_dim"),
-                    (_start_of_the_block, "that is where the block starts; slot, head and dim are to be added"),
-                ],
-            ),
-            calls(
-                "offsets in 32 bits",
-                offset,
-                _offset_cases(32),
-                of=0,
-                mistakes=[
-                    (
-                        lambda *case: offset(*case[:-1], 64),
-                        "nothing wraps here; what follows 2³¹ - 1 in a signed register of 32 bits?",
-                    ),
-                    (_unsigned, "an unsigned register wraps like this; a signed one goes on at -2³¹"),
-                    (_wraps_once, "2³² is taken off once; a register drops every multiple of it"),
-                ],
-            ),
-            calls(
-                "the first block that 32 bits cannot reach",
-                first_wrong_block,
-                _pool_shapes,
-                of=1,
-                mistakes=[
-                    (lambda *case: 2**32 // math.prod(case), "half of the 32-bit range is negative"),
-                    (lambda *case: 2**31 // math.prod(case) - 1, "that block's last element still fits, if only just"),
-                    (lambda *case: 2**31 // math.prod(case) // 2, "offsets count elements, not bytes"),
-                    (
-                        lambda *case: -(-(2**31) // math.prod(case)),
-                        "that block starts beyond; the one before may already hold an element that does not fit",
-                    ),
-                ],
-            ),
-        ),
-    ),
-    MERGE,
     Exercise(
         "4.4-predict",
         "predict the time of the attention of a decode step",
@@ -193,4 +79,6 @@ EXERCISES = [
             "four times the KV heads": "twice the query heads",
         },
     ),
+    TILE,
+    MERGE,
 ]

@@ -1,175 +1,136 @@
-"""The exercise of lesson 4.4 that merges what the splits of a sequence hand over: normalised outputs and their
+"""The exercise of lesson 4.4 whose kernel merges what the splits of a sequence hand over: normalised outputs and their
 log-sum-exps.
 """
 
-import math
+import random
 
-from pagedkv.course.judge.compare import SINGLE, Wrong
-from pagedkv.course.judge.exercise import Exercise, Part, calls
+from pagedkv.course.judge.exercise import Exercise
+from pagedkv.course.judge.kernel import Case, Task, kernel_parts
+
+DIM = 32
 
 
-def merge(outputs, lses):
-    """Outputs [splits, heads, head_dim] and log-sum-exps [splits, heads] of parts of the keys -> those of all keys."""
+def parts_of_rows(sizes: list[list[int]], spread: float = 1.0, shift: float = 0.0, seed: int = 0) -> dict:
+    """Arguments of `merge` for rows whose parts saw so many keys each; scores around `shift`."""
     import torch
 
-    top = lses.amax(0)
-    weights = torch.exp(lses - torch.where(top.isinf(), 0.0, top))  # [splits, heads]
-    total = weights.sum(0)
-    merged = (weights[..., None] * outputs).sum(0) / torch.where(total == 0, 1.0, total)[..., None]
-    return merged, top + torch.log(total)
+    draw, splits = torch.Generator().manual_seed(seed), len(sizes[0])
+    part = torch.zeros(len(sizes), splits, DIM)
+    lse = torch.full((len(sizes), splits), -torch.inf)
+    for row, keys in enumerate(sizes):
+        for split, count in enumerate(keys):
+            scores = torch.randn(count, generator=draw, dtype=torch.float64) * spread + shift
+            if count:
+                part[row, split] = (scores.softmax(0) @ torch.randn(count, DIM, generator=draw).double()).float()
+                lse[row, split] = scores.logsumexp(0)
+    return {
+        "part": part,
+        "part_lse": lse,
+        "out": torch.full((len(sizes), DIM), -7.0),
+        "splits": splits,
+        "DIM": DIM,
+        "SPLITS": 1 << (splits - 1).bit_length(),
+    }
 
 
-def _parts(seed: int, sizes: tuple[int, ...], size_of_scores: float = 1.0, shift: float = 0.0):
-    """Softmax-weighted values over pieces of `sizes` keys, for 3 heads of 4: (outputs, lses), in float64."""
+def _merged(arguments: dict, weights=lambda lse: lse.softmax(1)) -> dict:
+    """The rows in float64; `weights` makes those of the parts from their log-sum-exps [rows, splits]."""
+    part, lse = arguments["part"].double(), arguments["part_lse"].double()
+    return {"out": (weights(lse)[:, :, None] * part).sum(1).float()}
+
+
+def _hidden(arguments: dict) -> dict:
+    """Lanes without a part come in with a log-sum-exp of 0."""
     import torch
 
-    draw = torch.Generator().manual_seed(seed)
-    outputs, lses = [], []
-    for keys in sizes:
-        scores = torch.randn(3, keys, generator=draw, dtype=torch.float64) * size_of_scores + shift
-        values = torch.randn(3, keys, 4, generator=draw, dtype=torch.float64)
-        lses.append(torch.logsumexp(scores, 1))
-        outputs.append(torch.einsum("hk,hkd->hd", scores.softmax(1) if keys else scores, values))
-    return torch.stack(outputs), torch.stack(lses)
+    spare = arguments["SPLITS"] - arguments["splits"]
+
+    def weights(lse):
+        return torch.cat([lse, lse.new_zeros(len(lse), spare)], 1).softmax(1)[:, : arguments["splits"]]
+
+    return _merged(arguments, weights)
 
 
-def _mean(outputs, lses):
-    return outputs.mean(0), merge(outputs, lses)[1]
+def _slip(weights):
+    return lambda arguments: _merged(arguments, weights)
 
 
-def _unweighted_sum(outputs, lses):
-    return outputs.sum(0), merge(outputs, lses)[1]
+def _rows(draw: random.Random) -> list[Case]:
+    sizes = {
+        "parts of very different size": [draw.randint(20, 40), 1, 2],
+        "parts that saw nothing": [0, draw.randint(3, 9), 0],
+        "a last part that saw nothing": [5, 3, 0],
+    }
+    order = draw.sample(list(sizes), len(sizes))
+    three = parts_of_rows([sizes[name] for name in order], seed=draw.randrange(99))
+    five = parts_of_rows([[4, 1, 7, 2, 9], [1, 1, 1, 1, 30]], seed=draw.randrange(99))
+    large = parts_of_rows([[6, 2], [3, 8]], spread=900.0, shift=4000.0, seed=draw.randrange(99))
+    small = parts_of_rows([[6, 2, 2], [3, 8, 1]], spread=900.0, shift=-4000.0, seed=draw.randrange(99))
+    one = parts_of_rows([[7]], seed=draw.randrange(99))
+    return [
+        Case(three, rows=tuple(order)),
+        Case(five, "five parts in eight lanes"),
+        Case(large, "scores in the thousands"),
+        Case(small, "scores far below zero"),
+        Case(one, "a single part"),
+    ]
 
 
-def _not_normalised(outputs, lses):
-    return (lses.exp()[..., None] * outputs).sum(0), merge(outputs, lses)[1]
-
-
-def _largest(outputs, lses):
-    return merge(outputs, lses)[0], lses.amax(0)
-
-
-def _base_two(outputs, lses):
-    merged, lse = merge(outputs, lses)
-    return merged, lse / math.log(2)
-
-
-def _large_divisor(outputs, lses):
-    """Guards 0 / 0 by a divisor of at least 1, which is right only once the largest lse was subtracted."""
-    weights = lses.exp()
-    return (weights[..., None] * outputs).sum(0) / weights.sum(0).clamp(min=1.0)[..., None], merge(outputs, lses)[1]
-
-
-def _two_by_two(outputs, lses):
-    """The mean of what is there and the next part, on and on."""
-    output = outputs[0]
-    for other in outputs[1:]:
-        output = (output + other) / 2
-    return output, merge(outputs, lses)[1]
-
-
-def _one_maximum(outputs, lses):
-    """Right weights, but the log-sum-exp stays at the base that was subtracted."""
-    return merge(outputs, lses)[0], merge(outputs, lses)[1] - lses.amax(0)
-
-
-def _weighted_by_lse(outputs, lses):
-    return (lses[..., None] * outputs).sum(0) / lses.sum(0)[..., None], merge(outputs, lses)[1]
-
-
-def _over_heads(outputs, lses):
-    return (lses.softmax(1)[..., None] * outputs).sum(0), merge(outputs, lses)[1]
-
-
-def _powers_of_two(outputs, lses):
-    return merge(outputs, lses * math.log(2))[0], merge(outputs, lses)[1]
-
-
-def _one_for_all_heads(outputs, lses):
-    """The largest lse of all heads is subtracted: those far below it are left with weights of 0."""
-    import torch
-
-    top = lses.max()
-    weights = torch.exp(lses - top)
-    total = weights.sum(0)
-    return (weights[..., None] * outputs).sum(0) / torch.where(total == 0, 1.0, total)[..., None], top + total.log()
-
-
-def _summed_lse(outputs, lses):
-    return merge(outputs, lses)[0], lses.sum(0)
-
-
-def _merge_part(
-    title: str, *cases, mistakes=(), not_finite="NaN or infinity: a part that saw nothing counts 0"
-) -> Part:
-    part = calls(
-        title, merge, lambda _: [_parts(seed, *case) for seed, case in enumerate(cases)], mistakes=mistakes, rtol=SINGLE
-    )
-
-    def test(function):
-        try:
-            part.test(function)
-        except Wrong as wrong:
-            if "not finite" in str(wrong):
-                raise Wrong(not_finite) from None
-            raise Wrong(str(wrong).replace("a tuple is expected", "a tuple (output, lse) is expected")) from None
-
-    return Part(title, test)
-
-
-SEVERAL = (
-    (_mean, "each part counts alike here, however many keys it saw and however large their scores"),
-    (_two_by_two, "the last part counts half here; weights are e^lse, and what is merged carries the sum of its parts"),
-    (lambda outputs, lses: merge(outputs[:2], lses[:2]), "only the first two parts are merged"),
-    (_large_divisor, "the divisor is kept from falling below 1, but a sum of e^lse may be any positive number"),
+OVERFLOW = (
+    "e^lse overflows above 88 and is 0 far below: subtract the largest lse first. A lane without a part must be loaded "
+    "as -inf, its numbers as 0"
+)
+PARTS = (
+    "row r has its parts at (r · splits + split), each DIM numbers long, and only `splits` of the SPLITS lanes have one"
 )
 
 MERGE = Exercise(
     "4.4-merge",
     "merge the parts of split-KV",
-    (
-        _merge_part(
-            "two parts",
-            ((9, 5),),
-            ((1, 40),),
-            mistakes=[
-                (_mean, "each part counts alike here, however many keys it saw and however large their scores"),
-                (_unweighted_sum, "that adds the parts' outputs up, but they are averages already"),
-                (_not_normalised, "the weighted sum must be divided by the sum of the weights"),
+    kernel_parts(
+        "parts of a softmax",
+        Task(
+            grid=lambda arguments: (len(arguments["out"]),),
+            right=_merged,
+            mistakes=(
                 (
-                    _base_two,
-                    "the output is right; the merged log-sum-exp is to base 2, and the natural logarithm is asked for",
+                    _slip(lambda lse: lse.new_full(lse.shape, 1 / lse.shape[1])),
+                    "each part counts alike here, however many keys it saw and however large their scores",
                 ),
-                (_one_maximum, "the output is right; the largest lse that was subtracted is missing in the merged one"),
-                (_summed_lse, "the output is right; log-sum-exps are logarithms, and what is added are the sums"),
-                (_over_heads, "the weights are normalised over the heads; within each head they are over the splits"),
-                (_powers_of_two, "the lses are natural logarithms: weights are e^lse, not 2^lse"),
-                (_weighted_by_lse, "a part's weight is e^lse, not its lse"),
-                (_largest, "the output is right; the merged log-sum-exp is more than the largest of the parts"),
-            ],
+                (
+                    _slip(lambda lse: (~lse.isinf()) / (~lse.isinf()).sum(1, keepdim=True)),
+                    "each part that saw something counts alike here; its weight is e^lse",
+                ),
+                (_slip(lambda lse: lse.new_ones(lse.shape)), "the parts are added up, but they are averages already"),
+                (
+                    _slip(lambda lse: (lse - lse.amax(1, keepdim=True)).exp()),
+                    "the weighted sum must be divided by the sum of the weights",
+                ),
+                (
+                    _slip(lambda lse: (lse * 0.6931471805599453).softmax(1)),
+                    "the log-sum-exps are natural logarithms: weights are e^lse, not 2^lse",
+                ),
+                (_hidden, "a lane without a part came in with an lse of 0, and e⁰ is 1: load it as -inf"),
+                (
+                    _slip(lambda lse: (lse == lse.amax(1, keepdim=True)).double()),
+                    "that is the part of the largest lse alone",
+                ),
+                (_slip(lambda lse: (lse - lse.amax()).exp()), "each row has a largest lse, and a sum, of its own"),
+            ),
+            hints={
+                ("nan", "out"): OVERFLOW,
+                ("reads", "part", "behind"): PARTS,
+                ("reads", "part_lse", "behind"): PARTS,
+                ("reads", "part", "before"): PARTS,
+                ("writes", "out", "behind"): "out has a row of DIM numbers for each program",
+                ("writes", "out", "race"): "each program writes its own row of `out`",
+                ("missing", "out"): "each program writes the DIM numbers of its row",
+                ("wrong", "out"): f"a part's weight is e^lse over the sum of them; {PARTS}",
+            },
         ),
-        _merge_part(
-            "any number of parts",
-            ((7,),),
-            ((3, 1, 4, 1, 5, 9, 2),),
-            (tuple(range(1, 33)),),
-            ((4, 3, 2), 1.0, -20.0),
-            mistakes=SEVERAL,
-        ),
-        _merge_part("parts that saw nothing", ((6, 0, 2),), ((0, 0, 5, 0),)),
-        _merge_part(
-            "no part saw anything",
-            ((0, 0, 0),),
-            not_finite="NaN or infinity where no part saw anything: (-inf) - (-inf) is NaN, and so is 0 divided by "
-            "weights that add up to 0",
-        ),
-        _merge_part(
-            "scores in the thousands",
-            ((9, 5, 3), 4000.0),
-            ((2, 8), 9000.0),
-            mistakes=[(_one_for_all_heads, "subtract the largest lse of each head: below another's its weights are 0")],
-            not_finite="e^lse overflows above 88 (709 in float64) and is 0 far below: subtract the largest lse first",
-        ),
+        lambda: Case(parts_of_rows([[9, 5, 2], [1, 40, 6], [3, 3, 0], [8, 1, 1]])),
+        _rows,
     ),
-    only_with={"no part saw anything": "two parts"},
+    needs="triton",
+    in_order=True,
 )

@@ -4,13 +4,9 @@ recorded run.
 
 from collections.abc import Callable, Mapping, Sequence
 
-import numpy as np
-
 from pagedkv.bench.report import recorded
 from pagedkv.course.draw import measurements, style
 from pagedkv.course.draw.canvas import Canvas
-from pagedkv.simulation.workload import sample_requests
-from pagedkv.sizing import ceil_div
 
 SECTOR = 32  # bytes: the least that a GPU fetches
 SHOWN = 32  # sectors in a row
@@ -148,19 +144,8 @@ def splits_of_sequences(
     return canvas, alt
 
 
-def speed_and_waste():
-    """Speed against waste. A request that runs has every length from its prompt to its end."""
-    lengths = np.concatenate(
-        [np.arange(r.prompt_tokens, r.total_tokens) for r in sample_requests("paper-sharegpt", 2000, seed=0)]
-    )
-    waste = {size: 1 - lengths.sum() / (ceil_div(lengths, size) * size).sum() for size in (1, 16, 32, 64, 128)}
-    return measurements.block_sizes(recorded(), waste)
-
-
 FIGURES: dict[str, Callable[[], tuple]] = {
     "kernel_roofline": lambda: measurements.roofline(recorded()),
     "kernel_reads": lambda: measurements.share_of_reads(recorded()),
     "kernel_ladder": lambda: measurements.ladder(recorded()),
-    "kernel_peers": lambda: measurements.peers(recorded()),
-    "kernel_block_sizes": speed_and_waste,
 }

@@ -22,7 +22,7 @@ def read_far(bits: int) -> str:
         return "skipped: Triton is not installed"
     if _free_bytes() < NEEDED:
         return f"skipped: it needs {NEEDED // 2**30} GiB of free memory"
-    command = [sys.executable, "-m", "pagedkv.course.lesson_4_4.far_kernel", str(bits)]
+    command = [sys.executable, "-m", "pagedkv.course.lesson_4_5.far_kernel", str(bits)]
     child = subprocess.run(command, capture_output=True, text=True, timeout=300)
     if child.returncode == -signal.SIGSEGV or "illegal memory access" in child.stderr:
         return "the process dies: the address is not its own"
