@@ -97,8 +97,8 @@ def main(arguments=None) -> int:
         device = "cuda" if torch.cuda.is_available() else "cpu"
         engine = build(model.to(device), given.blocks, reuse=True, device=device)
         if given.requests is None:
-            newline = "\n" if given.model == "plays" else ""
-            stream(engine, encode(texts[0] + newline), sampling, texts[0] + newline, decode)
+            text = texts[0] + "\n"
+            stream(engine, encode(text if given.model == "plays" else texts[0]), sampling, text, decode)
         else:
             serve(engine, texts, encode, decode, sampling)
     except (OSError, ValueError, ImportError) as error:
