@@ -11,8 +11,8 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 
 NO_TRITON = (
-    "Triton is not installed (it exists for Linux only): lesson 4.4 shows recorded measurements, all else runs on "
-    "PyTorch."
+    "Triton is not installed (it exists for Linux only): the kernels of lesson 4.3 cannot be run, lesson 4.4 shows "
+    "recorded measurements, all else runs on PyTorch."
 )
 NO_TORCH = (
     "PyTorch is not installed: lessons 1 to 3.1 and 3.3 run, the others need it (pip install -r requirements.txt)."
