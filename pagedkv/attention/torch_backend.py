@@ -19,6 +19,7 @@ from pagedkv.tensors import is_fp8, without_autocast
 CHUNK = 256  # keys per item at most, tokens
 TILES = (1, 8, 64)  # queries per item: the smallest that holds all of a sequence's, else the largest
 SLAB_BYTES = 16 << 20  # K or V and scores of the items that run at once
+SHORT = 4096  # tokens of all sequences of a decode on a CPU that are gathered at once
 CACHE_BYTES = 2 << 20  # K or V that a CPU gathers before it multiplies
 
 
@@ -43,10 +44,37 @@ def decode(q, k_cache, v_cache, block_tables, seq_lens, options, out, lse):
 
     Takes checked arguments, writes `out` and `lse`; on a GPU it does not wait for the device.
     """
+    if q.is_cpu and len(q) and options[2:] == (None,) * 4 and not is_fp8(k_cache):
+        longest = int(seq_lens.max())
+        if 0 < longest <= CHUNK and len(q) * longest <= SHORT:
+            return decode_at_once(longest, q, k_cache, v_cache, block_tables, seq_lens, options.scale, out, lse)
     row = torch.arange(q.shape[0], device=q.device)
     tiles = Tiles(row, row, seq_lens.long() - 1, torch.ones_like(row), 1)
     span = None if q.is_cpu else min(options.max_seq_len, options.window or options.max_seq_len)
     attend(tiles, span, q, k_cache, v_cache, block_tables, options, out, lse)
+
+
+def decode_at_once(longest, q, k_cache, v_cache, block_tables, seq_lens, scale, out, lse):
+    """Decode of sequences that are short enough to be gathered whole: a third of the operations, since a call of few
+    tokens takes as long as they are many.
+    """
+    group, block_size, dtype = (
+        q.shape[1] // k_cache.shape[2],
+        k_cache.shape[1],
+        torch.promote_types(q.dtype, torch.float32),
+    )
+    positions, lengths = torch.arange(longest, device="cpu"), seq_lens[:, None].long()
+    readable = torch.minimum(positions, lengths - 1).clamp_(min=0)  # [num_seqs, longest]
+    block = block_tables.gather(1, readable >> (block_size.bit_length() - 1)).long()
+    at = block.masked_fill_(lengths == 0, 0), readable & (block_size - 1)
+    keys, values = k_cache[at].to(dtype), v_cache[at].to(dtype)  # [num_seqs, longest, num_kv_heads, head_dim]
+    queries = (q.to(dtype) * scale).unflatten(1, (-1, group))  # [num_seqs, num_kv_heads, group, head_dim]
+    scores = queries @ keys.permute(0, 2, 3, 1)
+    scores.masked_fill_((positions >= lengths)[:, None, None], float("-inf"))
+    result = (scores.softmax(-1) @ values.transpose(1, 2)).masked_fill_((lengths == 0)[:, :, None, None], 0.0)
+    out.copy_(result.flatten(1, 2))
+    if lse is not None:
+        lse.copy_(scores.logsumexp(-1).flatten(1))
 
 
 @torch.no_grad()

@@ -54,6 +54,17 @@ def _decode() -> Pair:
     )
 
 
+def _small_decode() -> Pair:
+    """One sequence of 20 tokens, 4 query heads on 2 KV heads of 32, in float32: what a call costs, however small."""
+    q, k, v = (torch.randn(heads, length, 32) for heads, length in ((4, 1), (2, 20), (2, 20)))
+    caches = [torch.randn(2, 16, 2, 32) for _ in range(2)]
+    tables, lengths = torch.tensor([[0, 1]], dtype=torch.int32), torch.tensor([20], dtype=torch.int32)
+    return (
+        lambda: paged_attention(q.view(1, 4, 32), *caches, tables, lengths, backend="torch"),
+        lambda: scaled_dot_product_attention(q[None], k[None], v[None], enable_gqa=True),
+    )
+
+
 def _tables() -> Pair:
     """256 sequences of 512 blocks, one token more for each: what changed is sent, or all is packed."""
     pool = BlockPool(256 * 600)
@@ -78,6 +89,7 @@ def _simulator() -> Pair:
 
 PAIRS: dict[str, Callable[[], Pair]] = {
     "paged decode over contiguous attention, CPU": _decode,
+    "a small paged decode over contiguous attention, CPU": _small_decode,
     "sending what changed over packing all tables": _tables,
     "simulating by events over single steps": _simulator,
 }
