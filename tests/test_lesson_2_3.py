@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 from exercise_rules import exercise_tests, unheard
 from picture_rules import assert_legible, assert_to_scale, boxes, heights, strokes, texts
+from prediction_rules import prediction_test
 from widget_rules import widget_tests
 
 from pagedkv.course.draw import style
-from pagedkv.course.lesson_2_3 import exercises, pictures, widgets
+from pagedkv.course.lesson_2_3 import exercises, pictures, predictions, widgets
 from pagedkv.simulation.experiment import CAPACITY, paged_run
 from pagedkv.simulation.policies import Paged
 from pagedkv.simulation.simulator import simulate
-from pagedkv.simulation.workload import WORKLOADS, Request
+from pagedkv.simulation.workload import WORKLOADS, Request, sample_requests
 
 # Exercises
 
@@ -176,6 +177,31 @@ test_right, test_stubs, test_nonsense, test_wrong = exercise_tests(exercises.EXE
 
 def test_the_commonest_mistakes_are_all_made_here():
     assert unheard(exercises, WRONG) == []
+
+
+# Predictions
+
+
+def stretch():
+    """Attention over a stretch that holds another's K and V: neither an error nor zeros."""
+    keys = np.random.default_rng(0).standard_normal((6, 4))
+    weights = np.exp(keys @ np.ones(4))
+    output = weights @ keys / weights.sum()
+    return "a number like any other" if np.isfinite(output).all() and output.any() else "zeros"
+
+
+def preemptions():
+    run = paged_run("paper-sharegpt", 0.0)
+    return f"about {round(100 * run.preemptions.sum() / len(run.finished), -1)}"
+
+
+def alpaca():
+    run = simulate(sample_requests("paper-alpaca", 1500, seed=0), Paged(CAPACITY // 256, 256), CAPACITY)
+    return f"about {10 * round(10 * run.shares()['token_states'])} %"
+
+
+COMPUTED = {"2.3-stretch": stretch, "2.3-preemptions": preemptions, "2.3-alpaca": alpaca}
+test_answers = prediction_test(predictions.PREDICTIONS, COMPUTED)
 
 
 # Pictures

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 from exercise_rules import exercise_tests
+from prediction_rules import prediction_test
 
 from pagedkv.block_pool import BlockPool, OutOfBlocks
 from pagedkv.block_table import BlockTable
-from pagedkv.course.lesson_3_2 import appending, exercises
+from pagedkv.course.lesson_3_2 import appending, exercises, predictions
 
 # Exercises
 
@@ -331,3 +332,29 @@ test_right, test_stubs, test_nonsense, test_wrong = exercise_tests(exercises.EXE
 
 def test_every_exercise_has_six_wrong_answers():
     assert all(len(answers) >= 6 for answers in WRONG.values())
+
+
+# Predictions
+
+
+def boundary():
+    pool = BlockPool(4, block_size=16)
+    table, neighbour = BlockTable(pool), BlockTable(pool)
+    table.append(10)
+    neighbour.append(1)
+    table.append(4)
+    return str(table.append(4).slots)
+
+
+def blocks_of_a_text(tokens=49):
+    table = BlockTable(BlockPool(4, block_size=16))
+    table.append(tokens - 1)  # the newest has only been sampled
+    return str(len(table.blocks))
+
+
+def entries():
+    return str(sum((511 * 16 + row % 16 + 1) % 16 == 0 for row in range(256)))
+
+
+COMPUTED = {"3.2-boundary": boundary, "3.2-blocks": blocks_of_a_text, "3.2-entries": entries}
+test_answers = prediction_test(predictions.PREDICTIONS, COMPUTED)
