@@ -192,7 +192,7 @@ def stretch():
 
 def preemptions():
     run = paged_run("paper-sharegpt", 0.0)
-    return f"about {round(100 * run.preemptions.sum() / len(run.finished), -1)}"
+    return f"about {round(100 * run.preemptions.sum() / len(run.finished), -1):.0f}"
 
 
 def alpaca():
