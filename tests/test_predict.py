@@ -19,7 +19,7 @@ pytest.importorskip("ipywidgets")
 ROOT = Path(__file__).parents[1]
 CHOICE = Prediction("9.9-pick", "few", "Most are <empty>.", options=("none", "few", "many"))
 NUMBER = Prediction("9.9-count", 4096, "Two to the twelfth.", unit="tokens", near=0.01)
-NOT_YET = {"5.1", "5.2"}  # lessons whose questions are still of the old kind
+NOT_YET = {"5.2"}  # lessons whose questions are still of the old kind
 
 
 @pytest.fixture(autouse=True)

@@ -4,6 +4,6 @@ from pagedkv.course.thread import MIRA
 
 TITLE = "Summary"
 THREAD = (
-    f"The whole way in one run: {MIRA.stored} tokens, {len(MIRA.table)} blocks, their slots, K and V,\n"
-    "attention by block, and an output that equals the standard one."
+    f"The whole way in one run. A request of eleven words stands in for its {MIRA.stored} tokens and\n"
+    f"{len(MIRA.table)} blocks, so that every slot can be drawn; its output equals the standard one."
 )
