@@ -83,8 +83,9 @@ def simulate_plainly(requests, policy, capacity, step_s=0.04):
                 except (OutOfMemory, OutOfBlocks):
                     latest = running.pop()
                     policy.release(latest.request)
-                    left = latest.request.total_tokens - latest.tokens
-                    waiting.appendleft(replace(latest.request, prompt_tokens=latest.tokens, output_tokens=left))
+                    known = latest.tokens + 1  # with the one that was sampled last
+                    left = latest.request.total_tokens - known
+                    waiting.appendleft(replace(latest.request, prompt_tokens=known, output_tokens=left))
                     preempted += 1
         grown = len(running)
         while waiting and not (preempted and grown):

@@ -178,7 +178,7 @@ def test_one_token_at_a_time_is_progress():
                 raise OutOfMemory(1, 0, 0)
             self.room[request.request_id] -= 1
 
-    run = simulate([Request(i, 0.0, 4, 4) for i in range(3)], OneMore(Arena(64)), 64)
+    run = simulate([Request(i, 0.0, 4, 8) for i in range(3)], OneMore(Arena(64)), 64)
     assert set(run.finished) == {0, 1, 2} and run.preemptions.sum() > 6
 
 

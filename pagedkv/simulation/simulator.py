@@ -176,7 +176,8 @@ class _Run:
                 f"policy {type(self.policy).__name__} must let requests progress: request {request.request_id} was "
                 "admitted with nothing else running, and preempted without storing a token"
             )
-        self.waiting.appendleft(replace(request, prompt_tokens=stored, output_tokens=request.total_tokens - stored))
+        known = stored + 1  # with the token that was sampled and had no slot yet: an engine starts from there
+        self.waiting.appendleft(replace(request, prompt_tokens=known, output_tokens=request.total_tokens - known))
         self.log.preempted.append(point)
 
     def _follow(self, stay: Stay, point: int) -> None:
