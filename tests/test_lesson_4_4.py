@@ -26,7 +26,10 @@ EQUIVALENT = {
         "0 → ...": "a hidden token's block is not read",
         "0.0 → ...": "a hidden key's score is replaced, and a hidden value has weight 0: any finite number serves",
     },
-    "4.4-merge": {"0.0 → ...": "a hidden part has weight 0: any finite number serves"},
+    "4.4-merge": {
+        "0.0 → ...": "a hidden part has weight 0: any finite number serves",
+        "0 → -1": "the first axis of one is its last",
+    },
 }
 
 

@@ -17,7 +17,18 @@ from pagedkv.course.lesson_4_5.card import Card
 from pagedkv.course.lesson_4_5.tuning import DoesNotFit
 
 # By exercise: mutants that gain every point, and why they are right answers too.
-EQUIVALENT = {}
+EQUIVALENT = {
+    "4.5-programs": {
+        "16384 → 16385": "a warp takes a multiple of 256 registers, which no odd number is",
+        "233472 → 233473": "a program takes a multiple of 128 bytes, which no odd number is",
+        "64 → 65": "warps are a power of two, and a program of one is stopped at 32 programs",
+    },
+    "4.5-benchmark": {
+        "20 → ...": "so many walks over the copies that the launch of a replay does not count",
+        "9 → ...": "several stretches",
+        "4 → ...": "near the middle",
+    },
+}
 
 
 # Programs

@@ -14,11 +14,8 @@ NEAR = 0.03  # how far from the truth a measurement may be, as a share of it
 
 def measure(card):
     """The µs that the card takes for a typical call that reads K and V from memory."""
-    graph = card.capture(list(range(card.copies)) * 20)
-    graph.replay()
-    times = []
+    graph, times = card.capture(list(range(card.copies)) * 20), []
     for _ in range(9):
-        card.synchronize()
         start = card.clock()
         graph.replay()
         card.synchronize()

@@ -73,7 +73,7 @@ def _where_registers_bind(random):
 
 
 def _where_shared_memory_binds(random):
-    yield from ((64, 71_680, 4), (32, 38_912, 2), (80, 139_264, 4), (24, 204_800, 1), (16, 8_240, 1), (16, 8_320, 1))
+    yield from ((64, 71_680, 4), (32, 38_912, 2), (80, 139_264, 4), (24, 204_800, 1), (16, 8_193, 1), (16, 76_800, 1))
     yield from ((16, random.randrange(9_000, 200_000), 1) for _ in range(9))
 
 
