@@ -260,7 +260,7 @@ def test_each_arrow_has_the_colour_of_its_request():
     ("workload", "mark", "preemptions", "without_tokens", "free"),
     [("paper-sharegpt", 0.1, 10.7, 1416, 1162), ("azure-conv", 0.01, 10.2, 636, 513)],
 )
-def test_the_watermark_that_keeps_to_one_preemption_in_eight_requests(workload, mark, preemptions, without_tokens, free):
+def test_the_watermark_that_keeps_to_a_preemption_in_eight_requests(workload, mark, preemptions, without_tokens, free):
     runs = {one: paged_run(workload, one) for one in (0.0, 0.01, 0.05, 0.1)}
     per_hundred = {one: 100 * run.preemptions.sum() / len(run.finished) for one, run in runs.items()}
     assert next(one for one, number in per_hundred.items() if number <= 100 / 8) == mark
