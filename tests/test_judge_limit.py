@@ -134,7 +134,49 @@ def swallows_in_a_callback_of_c():
         callback()
 
 
+def tries_again_above(depth=0):
+    try:
+        return tries_again_above(depth + 1)
+    except RecursionError:
+        return tries_again_above(depth)
+
+
+def tries_again_at_the_bottom():
+    while True:
+        try:
+            tries_again_at_the_bottom()
+        except RecursionError:
+            pass
+
+
+def waits_at_the_bottom():
+    try:
+        waits_at_the_bottom()
+    except RecursionError:
+        while True:
+            pass
+
+
+def swallows_all_the_way():
+    while True:
+        try:
+            swallows_all_the_way()
+        except:  # noqa: E722
+            pass
+
+
+def calls_itself_at_last():
+    try:
+        calls_itself_at_last()
+    finally:
+        calls_itself_at_last()
+
+
+RECURSIVE = [
+    tries_again_above, tries_again_at_the_bottom, waits_at_the_bottom, swallows_all_the_way, calls_itself_at_last,
+]  # fmt: skip
 IN_PYTHON = [
+    *RECURSIVE,
     swallows_every_error, swallows_without_a_pause, swallows_in_three_loops, suppresses, continues_in_finally,
     calls_itself_in_except, swallows_in_a_generator, swallows_in_a_destructor, swallows_on_exit,
     swallows_in_a_callback, swallows_in_a_callback_of_c,
@@ -165,6 +207,7 @@ def takes_a_lock_twice():
         lock.acquire()
 
 
+RECURSION = sys.getrecursionlimit()
 BLOCKING = [
     again_and_again(lambda: time.sleep(1000)), again_and_again(takes_a_lock_twice),
     again_and_again(lambda: queue.Queue().get()), again_and_again(threading.Event().wait),
@@ -178,6 +221,7 @@ BLOCKING = [
 def test_nothing_swallows_the_limit(function):
     with pytest.raises(limit.TooLong), limit.time_limit():
         limit.limited(function)
+    assert sys.getrecursionlimit() == RECURSION
     assert signal.getsignal(limit.SIGNAL) is signal.SIG_DFL and not any(signal.getitimer(signal.ITIMER_REAL))
 
 
@@ -346,3 +390,82 @@ def test_a_real_check_takes_one_limit_not_five(capsys):
 def test_the_answer_that_swallows_every_error(capsys):
     assert check("2.1-computed", (lambda p, o: swallows_every_error(), lambda p, o: p + o - 1)).points == 0
     assert "has not returned after 0.2 seconds" in capsys.readouterr().out
+
+
+# what an answer may do to its surroundings
+
+
+class LoopsInStr(Exception):
+    def __str__(self):
+        while True:
+            pass
+
+
+class FailsInStr(Exception):
+    def __str__(self):
+        raise KeyError
+
+
+class Loops(list):
+    def __iter__(self):
+        while True:
+            pass
+
+
+class Unseen:
+    @property
+    def __class__(self):
+        raise SystemExit
+
+    def __getattr__(self, name):
+        raise RuntimeError(name)
+
+
+def raises(error):
+    raise error
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (lambda: raises(LoopsInStr), "has not returned after 0.2 seconds"),
+        (lambda: raises(FailsInStr), "your function raises FailsInStr in line"),
+        (lambda: raises(KeyboardInterrupt), "your function raises KeyboardInterrupt in line"),
+        (lambda: raises(GeneratorExit), "your function raises GeneratorExit in line"),
+        (lambda: sys.stdout.close() or 8, "the number is too small"),
+        (lambda: setattr(sys, "stdout", io.StringIO()) or 8, "the number is too small"),
+        (lambda: setattr(sys, "stdout", None) or 8, "the number is too small"),
+        (Unseen, "cannot be checked"),
+    ],
+)
+def test_no_answer_leaves_the_check_or_takes_its_words_away(answer, words, nine, capsys):
+    stdout, limits = sys.stdout, sys.getrecursionlimit()
+    assert check("9.9-nine", answer() if answer is Unseen else answer).points == 0  # pytest cannot look at one
+    assert sys.stdout is stdout and sys.getrecursionlimit() == limits
+    said = capsys.readouterr().out.splitlines()
+    assert words in said[1] and len(said) == 5
+
+
+def test_comparing_what_an_answer_returns_is_limited_too(monkeypatch, capsys):
+    made = Exercise("9.9-x", "x", (calls("one", lambda xs: xs, [([1.5, 2.5],)]), calls("two", lambda: 9, [()])))
+    monkeypatch.setattr(check_module, "find", lambda name: made)
+    assert check("9.9-x", lambda xs: Loops(xs)).points == 0
+    assert [line.strip() for line in capsys.readouterr().out.splitlines()[1:3]] == [
+        f"not yet  one: {ENDLESS}", "not judged  two"
+    ]  # fmt: skip
+
+
+def test_what_an_answer_prints_is_seen(nine, capsys):
+    assert check("9.9-nine", lambda: print("seen", file=sys.stdout) or 9).points == 3
+    assert capsys.readouterr().out.count("seen") == 3
+
+
+def test_an_interrupt_from_outside_leaves_the_check(nine):
+    def interrupted():
+        signal.raise_signal(signal.SIGINT)
+        while True:
+            pass
+
+    with pytest.raises(KeyboardInterrupt):
+        check("9.9-nine", interrupted)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

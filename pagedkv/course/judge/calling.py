@@ -12,7 +12,7 @@ from collections import deque
 import numpy as np
 
 from pagedkv.course.judge.compare import Wrong, is_tensor, kind
-from pagedkv.course.judge.limit import TooLong, limited
+from pagedkv.course.judge.limit import Stopped, TooLong, limited
 
 
 class NotAttempted(Exception):
@@ -35,12 +35,12 @@ def call(function, *inputs, changes: tuple[int, ...] = (), answer=None):
             result = limited(function, *given)
         except NotImplementedError:
             raise NotAttempted from None
-        except (TooLong, KeyboardInterrupt):
+        except (TooLong, Stopped):
             raise
         except BaseException as error:  # whatever the answer raises is said, not passed on
             raise Wrong(_what_was_raised(error, answer)) from None
     for i, (value, before) in enumerate(zip(given, inputs, strict=True)):
-        if i not in changes and freeze(value) != freeze(before):
+        if i not in changes and limited(freeze, value) != freeze(before):
             raise Wrong(f"your function changes its input {_argument_name(answer, i)}; work on a copy")
     return result
 
@@ -93,11 +93,19 @@ def _what_was_raised(error: BaseException, answer) -> str:
         if frame.tb_frame.f_code.co_filename == filename:
             line = f" in line {frame.tb_lineno} of its cell"
         frame = frame.tb_next
-    message = str(error)
+    message = limited(_message, error)
     said = f" ({message})" if message and "\n" not in message and not any(c.isdigit() for c in message) else ""
     if not said and isinstance(error, (RuntimeError, ValueError)) and SHAPES.search(message):
         said = " (shapes do not fit together)"
     return f"your {'class' if isinstance(answer, type) else 'function'} raises {type(error).__name__}{line}{said}"
+
+
+def _message(error: BaseException) -> str:
+    """Its message, which an answer's own class of exceptions may fail to make."""
+    try:
+        return str(error)
+    except Exception:
+        return ""
 
 
 def _file(answer) -> str | None:

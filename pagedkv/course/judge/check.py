@@ -8,6 +8,8 @@ The right answers stand in this package, open to all: points are for practice, a
 reader from them.
 """
 
+import sys
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from importlib.util import find_spec
 
@@ -38,12 +40,11 @@ def check(name: str, answer) -> Result:
     """
     exercise = find(name)
     print(f"{exercise.name} · {exercise.title}", flush=True)
-    reason = _not_judged(exercise, answer)
-    if reason:
-        print(f"   {reason}")
-        return Result(name, 0, exercise.max_points)
     points, verdicts = 0, _Verdicts(exercise, answer)
-    with limit.time_limit():
+    with limit.told_apart(), limit.time_limit():
+        if reason := _not_judged(exercise, answer):
+            print(f"   {reason}")
+            return Result(name, 0, exercise.max_points)
         for part in exercise.parts:
             other = exercise.only_with.get(part.title, part.title)
             if fault := verdicts.fault(part.title):
@@ -68,10 +69,15 @@ def _not_judged(exercise: Exercise, answer) -> str | None:
             f"needs {exercise.needs.capitalize()} (Linux), which is not installed here: not judged, and the 0 below "
             "does not count"
         )
-    if is_stub(answer):
-        return "not attempted yet: replace the ... in the cell above and run it, then run this cell again"
-    if borrowed(answer):
-        return "this is the course's own reference, imported; write yours in the cell above"
+    try:
+        if limit.limited(is_stub, answer):
+            return "not attempted yet: replace the ... in the cell above and run it, then run this cell again"
+        if limit.limited(borrowed, answer):
+            return "this is the course's own reference, imported; write yours in the cell above"
+    except limit.Stopped:
+        raise
+    except BaseException:  # of an object that cannot even be looked at; its parts say so
+        return None
     return None
 
 
@@ -79,6 +85,18 @@ def borrowed(answer) -> bool:
     """Whether an answer, or a part of it, is defined in this package."""
     parts = answer.values() if isinstance(answer, dict) else answer if isinstance(answer, (tuple, list)) else [answer]
     return any(str(getattr(part, "__module__", "")).startswith("pagedkv.course") for part in parts)
+
+
+class _KeptOpen:
+    """What an answer prints to. Closing it, or putting something else in its place, lasts as long as the answer."""
+
+    def __init__(self, stream):
+        self._stream = stream
+
+    def __getattr__(self, name: str):
+        return getattr(self._stream, name)
+
+    def close(self) -> None: ...
 
 
 class _Verdicts:
@@ -99,7 +117,8 @@ class _Verdicts:
 
     def _judge(self, part: Part) -> str | None:
         try:
-            part.run(self.answer)
+            with redirect_stdout(_KeptOpen(sys.stdout)):
+                part.run(self.answer)
         except NotAttempted:
             return f"not attempted  {part.title}"
         except Wrong as wrong:

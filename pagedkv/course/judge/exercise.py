@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from pagedkv.course.judge.calling import NotAttempted, call, freeze
 from pagedkv.course.judge.compare import EXACT, Wrong, alike, kind, same
+from pagedkv.course.judge.limit import Stopped, TooLong, limited
 from pagedkv.course.judge.stub import is_stub
 
 
@@ -35,12 +36,12 @@ class Part:
         try:
             if self.of is not None:
                 answer = self._own(answer)
-            if is_stub(answer):
+            if limited(is_stub, answer):
                 raise NotAttempted
             self.test(answer)
-        except (Wrong, NotAttempted):
+        except (Wrong, NotAttempted, Stopped, TooLong):
             raise
-        except Exception as error:
+        except BaseException as error:
             raise Wrong(
                 f"{kind(answer)} of this form cannot be checked ({type(error).__name__}); compare it with the task"
             ) from None
