@@ -2,6 +2,11 @@ import os
 
 import pytest
 
+if (
+    "PYTEST_XDIST_WORKER" in os.environ
+):  # several processes share the cores: more threads would only wait for one another
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 try:
     from torch.cuda import is_available
 except ImportError:

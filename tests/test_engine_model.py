@@ -22,7 +22,9 @@ COUNT = 40
 CLOSE = {torch.float32: 1e-3, torch.float64: 1e-10}
 
 
-@pytest.fixture(scope="module", params=CLOSE, ids=str)
+@pytest.fixture(
+    scope="module", params=[torch.float32, pytest.param(torch.float64, marks=pytest.mark.thorough)], ids=str
+)
 def case(request):
     """(model, prompts, how each is sampled, the tokens that are right, whether each is told apart)."""
     model, tokenizer = plays.load(request.param)
@@ -62,7 +64,7 @@ MODES = {
 }
 
 
-SLOW = ("alone", "budget 1", "budget 7", "mixed", "blocks of 1")
+SLOW = ("alone", "budget 1", "budget 7", "mixed", "blocks of 1", "recompute", "reuse")
 
 
 @pytest.mark.parametrize(

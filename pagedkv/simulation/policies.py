@@ -143,7 +143,7 @@ class GrowByCopy(Reservation):
         return self._grown(self.initial, request.prompt_tokens)
 
     def refusal(self, request):
-        return self._too_large(request, max(request.prompt_tokens + 1, request.total_tokens))
+        return self._too_large(request, request.total_tokens)
 
     def admit(self, request):
         super().admit(request)

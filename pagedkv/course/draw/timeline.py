@@ -77,7 +77,8 @@ def draw_shares(
     busy = np.flatnonzero(timeline.waiting)
     if labels and len(busy) and (empty := int(timeline.step[busy[-1]] + timeline.duration[busy[-1]])) < 0.98 * end:
         canvas.line(x + scale * empty, y - 2, x + scale * empty, y + height, dash=True, line=2)
-        canvas.text(x + scale * empty, y - 12, "queue empty", anchor="end" if scale * empty > 84 else "start")
+        anchor = "end" if scale * empty > style.text_width("queue empty") + 8 else "start"
+        canvas.text(x + scale * empty, y - 12, "queue empty", anchor=anchor)
     if labels:
         _label_shares(canvas, x + width + 14, y, height, timeline.shares())
     if now is not None:
