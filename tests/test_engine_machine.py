@@ -13,14 +13,14 @@ from engine_machine import continued, random_run  # noqa: E402
 import pagedkv.engine.runner  # noqa: E402
 from pagedkv.engine.request import Sampling  # noqa: E402
 
-FEW, MANY = range(40), range(40, 360)
+FEW, MANY = range(12), range(12, 340)
 
 
 @pytest.mark.parametrize("seeds", [FEW, pytest.param(MANY, marks=pytest.mark.thorough)], ids=["few", "many"])
 def test_every_token_is_right_and_nothing_is_lost(seeds):
     rows = [row for seed in seeds for row in random_run(seed).usage]
     for name in ("preempted", "lost", "parked", "reused", "restored"):
-        assert sum(getattr(row, name) for row in rows) > 15, f"these runs say nothing of {name}"
+        assert sum(getattr(row, name) for row in rows) > 10, f"these runs say nothing of {name}"
 
 
 def tokens_of(seed, **options):

@@ -289,6 +289,7 @@ WRONG = {
 }
 
 test_right, test_stubs, test_nonsense, test_wrong = exercise_tests(exercises.EXERCISES, RIGHT, WRONG)
+test_wrong = pytest.mark.thorough(test_wrong)  # dozens of kernels
 
 
 @pytest.mark.thorough
@@ -311,6 +312,7 @@ def test_what_the_text_of_an_exercise_says_of_its_case():
     assert mira["length"] == 50 and mira["cache"].shape == (43 * 16, 24) and mira["cache"].isnan().any(1).sum() == 638
 
 
+@pytest.mark.thorough
 def test_a_kernel_far_out_of_its_memory_ends_nobody():
     """Every pointer of every solution, moved by far more than any tensor has, in front and behind."""
     cases = {WRITE: moving.rows_to_write([1, 0], 4, 24), GATHER: moving.mira(), ATTEND: attending.one_block(3)}

@@ -197,6 +197,7 @@ def lesson(name: str):
     return v4.new_notebook(cells=[text[0], set_up, text[1], *code])
 
 
+@pytest.mark.thorough
 def test_a_stored_lesson_keeps_the_page_of_a_prediction_and_folds_the_output_below(tmp_path):
     nbformat.write(lesson("4.2-base"), tmp_path / "lesson.ipynb")
     editions.build("lesson", tmp_path)
