@@ -111,7 +111,8 @@ def dense(batch: int = 1) -> Attend:
     """Attention of `batch` whole sequences of equal length to themselves, causal, without a cache."""
 
     def attend(layer, q, k, v):
-        q, k, v = (x.unflatten(0, (batch, -1)).transpose(1, 2) for x in (q, k, v))  # [batch, heads, length, head_dim]
+        # [batch * length, heads, head_dim] -> [batch, heads, length, head_dim]
+        q, k, v = (x.unflatten(0, (batch, -1)).transpose(1, 2) for x in (q, k, v))
         out = scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
         return out.transpose(1, 2).flatten(0, 1)
 

@@ -1,0 +1,11 @@
+"""Lesson 6.1: a real model that writes and reads K and V through block tables."""
+
+from pagedkv.course.thread import BLOCK_SIZE, MIRA
+
+TITLE = "A model on the cache"
+SENTENCE = "a real model, with attention\nthrough the block tables"
+_BLOCK, _OFFSET = MIRA.table[MIRA.stored // BLOCK_SIZE], MIRA.stored % BLOCK_SIZE
+THREAD = (
+    f"In every layer of a model its newest token writes K and V to slot {_BLOCK * BLOCK_SIZE + _OFFSET}, then reads\n"
+    f"all {MIRA.stored + 1}. One table of {len(MIRA.table)} entries serves all layers."
+)
