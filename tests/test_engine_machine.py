@@ -122,8 +122,8 @@ FAULTS = {
     ),
     "admission does not spend the budget": (
         "scheduler.Scheduler",
-        "step.admitted.append(request)\n            budget -= ",
-        "step.admitted.append(request)\n            ",
+        "            budget -= granted\n",
+        "",
     ),
     "the row before the last gives the token": ("batch.pack", "last = [end - 1 for", "last = [max(end - 2, 0) for"),
     "seq_lens without the new tokens": ("batch.pack", "seq_lens.append(stored)", "seq_lens.append(stored - n)"),

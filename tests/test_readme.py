@@ -1,5 +1,6 @@
 """The front page says what is true: its links lead somewhere, its minutes are the lessons', its example runs."""
 
+import ast
 import json
 import re
 from pathlib import Path
@@ -157,3 +158,24 @@ def test_what_is_called_short_is_as_short_as_that():
         )
     )
     assert {name: round(count, -2) for name, count in lines.items()} == said
+
+
+def code_lines(path: Path) -> int:
+    """Lines that are neither blank nor a comment nor part of a docstring."""
+    source = path.read_text(encoding="utf-8")
+    docstrings = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node) is not None:
+            docstrings |= set(range(node.body[0].lineno, node.body[0].end_lineno + 1))
+    lines = enumerate(source.splitlines(), 1)
+    return sum(number not in docstrings and bool(line.split("#")[0].strip()) for number, line in lines)
+
+
+def test_the_engine_is_as_short_as_it_is_said_to_be():
+    engine = {path.name: code_lines(path) for path in (ROOT / "pagedkv/engine").glob("*.py")}
+    parts = {f"{name}.py" for name in "request scheduler engine runner batch swap sampler".split()}
+    assert parts < set(engine) and max(engine.values()) <= 160
+    assert (
+        440 <= sum(engine[name] for name in parts) <= 500
+        and "[an engine](pagedkv/engine/) of about 500 lines" in README
+    )

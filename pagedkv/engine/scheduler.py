@@ -140,7 +140,10 @@ class Scheduler:
                 self._bring_back(request, len(found), step)
             self.running[request.request_id] = request
             step.admitted.append(request)
-            budget -= self._grow(request, min(request.num_pending, budget), step)
+            granted = self._grow(request, min(request.num_pending, budget), step)
+            if not granted:  # a table that takes more blocks than its tokens fill: not again in this step
+                break
+            budget -= granted
 
     def _fits(self, request: Generation) -> bool:
         """Whether all known tokens have room now, beside the watermark if others run. Blocks that are found in the
