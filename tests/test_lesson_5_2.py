@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from exercise_rules import exercise_tests, stub
 from picture_rules import assert_legible, strokes
+from prediction_rules import prediction_test
 
 from pagedkv.course.draw import style
 from pagedkv.course.judge.calling import NotAttempted
 from pagedkv.course.judge.check import check
 from pagedkv.course.judge.compare import Wrong
-from pagedkv.course.lesson_5_2 import exercises, merging, pictures, suspects, wrong_entry
+from pagedkv.course.lesson_5_2 import exercises, merging, pictures, predictions, suspects, wrong_entry
 from pagedkv.course.lesson_5_2.wrong_softmax import VERSIONS, in_one_piece
 from pagedkv.course.lessons import find
 
@@ -65,7 +66,7 @@ FLOW = (exercises.logical_blocks, exercises.block_table, exercises.slots)
 # Question 2
 
 ROLES = {"a": "block", "b": "slot", "c": "block table", "d": "block", "e": "slot", "f": "block table"}
-STATIONS = ["position", "logical block and offset", "block table", "physical block and slot", "address"]
+STATIONS = ["position", "logical block and offset", "block table", "physical block and offset", "slot", "address"]
 CONSEQUENCES = {case: right for case, (right, _) in wrong_entry.CONSEQUENCES.items()}
 
 
@@ -372,7 +373,7 @@ WRONG = {
     "5.2-stations": [
         STATIONS[::-1],
         STATIONS[:4],
-        [*STATIONS, "slot"],
+        [*STATIONS, "block"],
         sorted(STATIONS),
         " → ".join(STATIONS),
         set(STATIONS),
@@ -533,9 +534,10 @@ STRUCTURED = {
         (owner_by_offset, "the blocks before it in the table hold tokens too"),
     ],
     "5.2-stations": [
-        ([*STATIONS[:2], STATIONS[3], STATIONS[2], STATIONS[4]], "so the table is read first"),
+        ([*STATIONS[:2], STATIONS[3], STATIONS[2], *STATIONS[4:]], "so the table is read first"),
         ([STATIONS[1], STATIONS[0], *STATIONS[2:]], "are computed from the position"),
-        ([*STATIONS[:3], STATIONS[4], STATIONS[3]], "the address is computed from the slot"),
+        ([*STATIONS[:3], STATIONS[4], STATIONS[3], STATIONS[5]], "computed from the physical block and the offset"),
+        ([*STATIONS[:4], STATIONS[5], STATIONS[4]], "the address is computed from the slot"),
     ],
     "5.2-damage": [
         (damage_of_one, "compare the outputs of every request"),
@@ -744,3 +746,55 @@ def test_what_cannot_be_drawn_is_said(nothing):
 def test_entries_and_slots_outside_the_pool_are_not_drawn_into_it():
     canvas, _ = pictures.data_flow(TOKENS, LOGICAL, [9, -1, 1], [99, -1, 0, 1, 2], 4, 3)
     assert words(canvas, "block table")[1:] == ["9", "-1", "1"] and words(canvas, "pool")[1:] == list("GED")
+
+
+# Predictions: a memory of tokens' names instead of K and V; A has blocks 0, 4, 6 and 10 tokens, B 1, 5 and 6
+
+RIGHT_TABLES, TOKENS = {"A": [0, 4, 6], "B": [1, 5]}, {"A": 10, "B": 6, "C": 4}
+
+
+def memory_of(tables):
+    """Slot -> (request, position)."""
+    return {tables[name][p // 4] * 4 + p % 4: (name, p) for name in tables for p in range(TOKENS[name])}
+
+
+def tokens_read(memory, tables):
+    """What each request's decode reads: the tokens, in no order, since it sums over them."""
+    return {
+        name: {memory.get(table[p // 4] * 4 + p % 4) for p in range(TOKENS[name])} for name, table in tables.items()
+    }
+
+
+def errors():
+    return sum(not 0 <= block < 8 for block in (1, 0, 2, 8))
+
+
+def destroyed():
+    memory = memory_of(RIGHT_TABLES)
+    before = tokens_read(memory, RIGHT_TABLES)
+    memory[2 * 4 + 10 % 4] = ("A", 10)
+    hit = [name for name, tokens in tokens_read(memory, RIGHT_TABLES).items() if tokens != before[name]]
+    return " and ".join(f"{name}'s" for name in hit) or "nobody's yet"
+
+
+def later():
+    own = {("C", p) for p in range(4)}
+    memory = {2 * 4 + 10 % 4: ("A", 10)}
+    memory |= {2 * 4 + p: ("C", p) for p in range(4)}
+    first = tokens_read(memory, {"C": [2]})["C"] != own
+    memory[2 * 4 + 11 % 4] = ("A", 11)
+    second = tokens_read(memory, {"C": [2]})["C"] != own
+    return {(False, False): "neither", (False, True): "only the second", (True, True): "both"}[first, second]
+
+
+def swaps():
+    swapped = [{"A": [4, 0, 6], "B": [1, 5]}, {"A": [0, 6, 4], "B": [1, 5]}, {"A": [0, 5, 6], "B": [1, 4]}]
+    memory = memory_of(RIGHT_TABLES)
+    right = tokens_read(memory, RIGHT_TABLES)
+    cases = zip(("first", "second", "third"), swapped, strict=True)
+    wrong = [number for number, tables in cases if tokens_read(memory, tables) != right]
+    return " and ".join(f"the {number}" for number in wrong)
+
+
+ANSWERS = {"5.2-errors": errors, "5.2-destroyed": destroyed, "5.2-later": later, "5.2-swaps": swaps}
+test_answers = prediction_test(predictions.PREDICTIONS, ANSWERS)

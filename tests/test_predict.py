@@ -19,7 +19,6 @@ pytest.importorskip("ipywidgets")
 ROOT = Path(__file__).parents[1]
 CHOICE = Prediction("9.9-pick", "few", "Most are <empty>.", options=("none", "few", "many"))
 NUMBER = Prediction("9.9-count", 4096, "Two to the twelfth.", unit="tokens", near=0.01)
-NOT_YET = {"5.2"}  # lessons whose questions are still of the old kind
 
 
 @pytest.fixture(autouse=True)
@@ -52,7 +51,7 @@ def test_a_lesson_asks_each_of_its_predictions_once_two_to_five_in_all(path):
     lesson = path.stem[:3].replace("_", ".")
     asked = predictions_of(nbformat.read(path, as_version=4))
     assert sorted(asked) == sorted(prediction.name for prediction in all_predictions().get(lesson, ()))
-    assert (2 <= len(asked) <= 5) != (lesson in NOT_YET)
+    assert 2 <= len(asked) <= 5
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def _role(role):
     return Part(f"what is said of the {role}", test)
 
 
-STATIONS = ["position", "logical block and offset", "block table", "physical block and slot", "address"]
+STATIONS = ["position", "logical block and offset", "block table", "physical block and offset", "slot", "address"]
 
 
 def owner(slot, tables, block_size):
@@ -107,14 +107,15 @@ ROLES_BY_CODE = Exercise("5.2-owner", "from a slot back to its token", (
 ))  # fmt: skip
 ORDER = Exercise("5.2-stations", "from token to address", (
     equals("the order", STATIONS, mistakes=(
-        (["position", "block table", "logical block and offset", "physical block and slot", "address"],
+        (["position", "block table", "logical block and offset", *STATIONS[3:]],
          "which entry of the table to read has to be known before it is read"),
-        (["position", "logical block and offset", "physical block and slot", "block table", "address"],
+        ([*STATIONS[:2], "physical block and offset", "block table", *STATIONS[4:]],
          "the physical block is what the table says, so the table is read first"),
-        (["logical block and offset", "position", "block table", "physical block and slot", "address"],
+        (["logical block and offset", "position", *STATIONS[2:]],
          "logical block and offset are computed from the position"),
-        (["position", "logical block and offset", "block table", "address", "physical block and slot"],
-         "the address is computed from the slot"),
+        ([*STATIONS[:4], "address", "slot"], "the address is computed from the slot"),
+        ([*STATIONS[:3], "slot", "physical block and offset", "address"],
+         "the slot is counted over the whole pool: it is computed from the physical block and the offset"),
         (STATIONS[::-1], "this is the way back; begin with the token"),
     )),
 ))  # fmt: skip
