@@ -750,18 +750,18 @@ def test_entries_and_slots_outside_the_pool_are_not_drawn_into_it():
 
 # Predictions: a memory of tokens' names instead of K and V; A has blocks 0, 4, 6 and 10 tokens, B 1, 5 and 6
 
-RIGHT_TABLES, TOKENS = {"A": [0, 4, 6], "B": [1, 5]}, {"A": 10, "B": 6, "C": 4}
+RIGHT_TABLES, LENGTHS = {"A": [0, 4, 6], "B": [1, 5]}, {"A": 10, "B": 6, "C": 4}
 
 
 def memory_of(tables):
     """Slot -> (request, position)."""
-    return {tables[name][p // 4] * 4 + p % 4: (name, p) for name in tables for p in range(TOKENS[name])}
+    return {tables[name][p // 4] * 4 + p % 4: (name, p) for name in tables for p in range(LENGTHS[name])}
 
 
 def tokens_read(memory, tables):
     """What each request's decode reads: the tokens, in no order, since it sums over them."""
     return {
-        name: {memory.get(table[p // 4] * 4 + p % 4) for p in range(TOKENS[name])} for name, table in tables.items()
+        name: {memory.get(table[p // 4] * 4 + p % 4) for p in range(LENGTHS[name])} for name, table in tables.items()
     }
 
 
