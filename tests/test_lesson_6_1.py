@@ -84,6 +84,9 @@ RIGHT = {
     "6.1-same": [exercises.same_token, same_by_sorting, same_by_allclose],
 }
 
+# By exercise: mutants that gain every point, and why they are right answers too.
+EQUIVALENT = {"6.1-attend": {"1 → 2": "range(len(q) + 2): the start behind the last sequence is never read"}}
+
 
 def restarts(sequences):
     return flatten_by_comprehension(sequences)[0], [i for *_, n in sequences for i in range(n)], [

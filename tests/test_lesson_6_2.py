@@ -90,6 +90,15 @@ RIGHT = {
     "6.2-schedule": [SCHEDULE, schedule_in_two_functions],
 }
 
+# By exercise: mutants that gain every point, and why they are right answers too.
+EQUIVALENT = {
+    "6.2-schedule": {
+        "-len(waiting[0].tokens) // pool.block_size → -len(waiting[0].tokens) / pool.block_size": (
+            "compared with whole numbers, as if rounded up"
+        ),
+    },
+}
+
 
 def all_or_nothing(pending, budget):
     shares = []
