@@ -1,0 +1,116 @@
+"""The two bills of a preemption on a GPU: K and V copied to the host and back, or computed again.
+
+    python -m pagedkv.bench.preemption --out FILE
+
+Each block's K and V of each layer in a copy of its own, as engines began; gathered on the GPU, one copy each way, into
+pinned memory; and as `engine.swap` does it. Then one prefill of as many tokens by a model of random weights. All for
+`TOKENS` tokens in shuffled blocks, in ms.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+
+import torch
+
+from pagedkv.block_pool import BlockPool
+from pagedkv.block_table import BlockTable
+from pagedkv.engine.model import Llama, ModelShape, dense
+from pagedkv.engine.swap import HostPool
+from pagedkv.kv_cache import PagedKVCache
+
+TOKENS, BLOCK_SIZES, RUNS = 1024, (1, 4, 16, 64, 256), 5
+SHAPES = {  # of OPT-13B the sizes that count here, in a decoder of Llama's form
+    "opt-13b": ModelShape(50_272, 40, 5120, 13_648, 40, 40, 128),
+    "llama-3-8b": ModelShape(128_256, 32, 4096, 14_336, 32, 8, 128),
+    "qwen3-0.6b": ModelShape(151_936, 28, 1024, 3072, 16, 8, 128),
+}
+
+
+def measure(name: str) -> dict:
+    shape = SHAPES[name]
+    with torch.device("cuda"), torch.no_grad():
+        model = Llama(shape, torch.bfloat16, "cuda")
+        tokens, positions = torch.randint(shape.vocab_size, (TOKENS,)), torch.arange(TOKENS)
+        last = torch.tensor([TOKENS - 1])
+        recompute = timed(lambda: model(tokens, positions, dense(), last))
+        parameters = sum(weight.numel() for weight in model.parameters())
+        model = None  # its memory is wanted
+    swap = {size: copies(shape, size) for size in BLOCK_SIZES}
+    return {"parameters": parameters, "recompute_ms": recompute, "swap_ms": swap}
+
+
+def copies(shape: ModelShape, size: int) -> dict[str, float]:
+    """ms there and back: one copy for each block, layer, and K or V; gathered; by the engine's HostPool."""
+    count = TOKENS // size
+    cache = PagedKVCache(shape.kv_shape(2), count, size, "cuda", torch.bfloat16)
+    blocks = torch.randperm(count, generator=torch.Generator().manual_seed(0)).tolist()
+    flat = [
+        side[block]
+        for layer in range(shape.num_layers)
+        for side in (cache.k[layer], cache.v[layer])
+        for block in blocks
+    ]
+    host = torch.empty(len(flat), *flat[0].shape, dtype=torch.bfloat16, pin_memory=True)
+    rows = list(host)
+
+    def one_by_one():
+        for there, here in (rows, flat), (flat, rows):
+            for a, b in zip(there, here, strict=True):
+                a.copy_(b, non_blocking=True)
+
+    index = torch.tensor(blocks, device="cuda")
+    layers = [side[layer] for side in (cache.k, cache.v) for layer in range(shape.num_layers)]
+    staged = torch.empty(len(layers), *layers[0].shape, dtype=torch.bfloat16, device="cuda")
+
+    def gathered():
+        for i, layer in enumerate(layers):
+            torch.index_select(layer, 0, index, out=staged[i])
+        host.view_as(staged).copy_(staged, non_blocking=True)
+        staged.copy_(host.view_as(staged), non_blocking=True)
+        for i, layer in enumerate(layers):
+            layer[index] = staged[i]
+
+    pool, park = BlockPool(count, size), HostPool(cache, count)
+    table = BlockTable(pool)
+    table.append(TOKENS)
+
+    def engine():
+        parked = park.park(table)
+        park.bring_back(parked, table, 0)
+        park.drop(parked)
+
+    return {"one copy a block": timed(one_by_one), "gathered": timed(gathered), "engine": timed(engine)}
+
+
+def timed(call: Callable[[], object]) -> float:
+    """The median of a few calls in ms, each from an idle GPU to an idle GPU; the first warms up."""
+    times = []
+    for _ in range(RUNS + 1):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        call()
+        torch.cuda.synchronize()
+        times.append(1e3 * (time.perf_counter() - start))
+    return round(median(times[1:]), 3)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--out", type=Path, required=True, help="the record, a JSON file")
+    out = parser.parse_args().out
+    record = {
+        "provenance": {
+            "command": "python -m pagedkv.bench.preemption",
+            "date": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
+            "torch": torch.__version__,
+            "gpu": torch.cuda.get_device_name(),
+            "tokens": TOKENS,
+            "dtype": "bfloat16",
+        },
+        "models": {name: measure(name) for name in SHAPES},
+    }
+    out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
