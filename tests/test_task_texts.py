@@ -14,6 +14,7 @@ HANDED_OVER = {
     "4.1-decode", "4.2-merge", "4.4-merge", "4.4-predict", "5.2-data-flow", "5.2-owner", "5.2-damage",
     "5.2-suspects", "5.2-merge", "6.1-flatten", "6.1-attend",
     "6.2-split", "6.2-steps", "6.2-schedule",
+    "6.3-victims",
 }  # fmt: skip
 
 

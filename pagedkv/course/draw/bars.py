@@ -30,10 +30,11 @@ def bars(title: str, rows: Mapping[str, Mapping[str, float]], unit: str, facts: 
         for i, name in enumerate(names):
             canvas.rect(left, y + 24 * i, row[name] * scale, 20, COLOURS[i], stroke=None, tip=f"{label}, {name}")
             canvas.text(left + row[name] * scale + 8, y + 24 * i + 10, f"{row[name]:,} {unit}".strip())
-    for i, words in enumerate(facts):
-        canvas.text(left, top + height * len(rows) + 8 + 26 * i, words, bold=i == 0)
-    listed = "; ".join(
-        f"{label}: " + ", ".join(f"{name} {row[name]:,} {unit}".strip() for name in names)
-        for label, row in rows.items()
-    )
-    return canvas, f"{title}, as bars. {listed}.{''.join(f' {words}.' for words in facts)}"
+    bottom = top + height * len(rows)
+    for i, fact in enumerate(facts):
+        canvas.text(left, bottom + 8 + 26 * i, fact, bold=i == 0)
+    said = []
+    for label, row in rows.items():
+        said.append(f"{label}: " + ", ".join(f"{name} {row[name]:,} {unit}".strip() for name in names))
+    words = "; ".join(said)
+    return canvas, f"{title}, as bars. {words}.{''.join(f' {fact}.' for fact in facts)}"

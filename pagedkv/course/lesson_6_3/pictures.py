@@ -97,10 +97,10 @@ def lives(title: str, engine, facts: Sequence[str] = ()) -> tuple[Canvas, str]:
         canvas.text(LEFT - 8, y + 12, f"r{request_id}", anchor="end")
         end = max((stop for _, stop, _, _ in bars), default=steps)
         canvas.rect(LEFT, y, end * across, 24, style.FREE, stroke=style.GRID)
-        follows = [*(bar[0] for bar in bars[1:]), end]  # the step at which the next stay begins
+        follows = [*(bar[0] for bar in bars[1:]), steps + RIGHT / across]  # where the next stay begins
         for (start, stop, tokens, had_to_go), then in zip(bars, follows, strict=True):
             width, room = (stop - start) * across, style.text_width(str(tokens))
-            label = tokens if room < width - 10 else None
+            label = tokens if room < width - 8 - 4 * had_to_go else None
             canvas.rect(LEFT + start * across, y, width, 24, style.request_colour(request_id), stroke=None, label=label)
             if had_to_go:
                 canvas.rect(LEFT + stop * across - 4, y, 4, 24, style.HIGHLIGHT, stroke=None)
