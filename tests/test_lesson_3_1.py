@@ -177,6 +177,36 @@ class FreesTheFirstOnes(StackPool):
             super().free([block])
 
 
+class FreesTheLastOnes(StackPool):
+    def free(self, ids):
+        for block in reversed(ids):
+            super().free([block])
+
+
+class FreesByPop(StackPool):
+    def free(self, ids):
+        self.refuse(ids)
+        while ids:
+            super().free([ids.pop()])
+
+
+class PopsAndPutsBack(StackPool):
+    """Leaves `ids` as it is where it goes well."""
+
+    def free(self, ids):
+        before = list(ids)
+        while ids:
+            self.refuse([ids.pop()])
+        ids += before
+        super().free(ids)
+
+
+class SortsTheIds(StackPool):
+    def free(self, ids):
+        ids.sort()
+        super().free(ids)
+
+
 class SharesWhatIsFree(StackPool):
     def share(self, ids):
         for block in ids:
@@ -187,6 +217,24 @@ class SharesTheFirstOnes(StackPool):
     def share(self, ids):
         for block in ids:
             super().share([block])
+
+
+class SharesTheLastOnes(StackPool):
+    def share(self, ids):
+        for block in reversed(ids):
+            super().share([block])
+
+
+class SharesByPop(StackPool):
+    def share(self, ids):
+        self.refuse(ids)
+        while ids:
+            super().share([ids.pop()])
+
+
+class HasNoNumFree:
+    def __init__(self, num_blocks, block_size):
+        self.block_size, self.free_blocks = block_size, list(range(num_blocks))
 
 
 class CallsNumFree(StackPool):
@@ -412,11 +460,18 @@ WRONG = {  # name: [(answer, words of the verdict)]
             FreesTheFirstOnes,
             "allocate(1), free([3, 0]) the pool has refused, and yet changed num_free: look at all ids",
         ),
+        (FreesTheLastOnes, "allocate(1), free([0, 3]) the pool has refused, and yet changed num_free"),
+        (FreesByPop, "after MyPool(4, 2), allocate(1), free([3]) the caller's list `ids` is []: leave it"),
+        (PopsAndPutsBack, "after MyPool(4, 2), free([0]) the caller's list `ids` is []: leave it"),
+        (SortsTheIds, "the caller's list `ids` is [2, 3]: leave it as it is"),
+        (SharesTheLastOnes, "free([3]) the pool has num_free 3; 4 of its 4 blocks have no owner; a call that is"),
+        (SharesByPop, "after MyPool(4, 2), allocate(1), share([3]) the caller's list `ids` is []: leave it"),
         (SharesWhatIsFree, "after MyPool(4, 2), share([0]) the pool has raised no ValueError, though block 0 is free"),
         (
             SharesTheFirstOnes,
             "allocate(1), share([3, 0]), free([3]) the pool has num_free 3; 4 of its 4 blocks have no",
         ),
+        (HasNoNumFree, "after MyPool(4, 2) the pool has no num_free."),
         (CallsNumFree, "num_free is a method of the pool"),
         (ForgetsTheBlockSize, "the pool has no block_size, or not the one that it was given"),
         (StandsOnThePackage, "this class stands on the package's"),

@@ -315,6 +315,13 @@ def inherits_the_count(blocks, num_tokens, refs, free_blocks, block_size):
     return slot, pair
 
 
+def takes_the_first(blocks, num_tokens, refs, free_blocks, block_size):
+    free_blocks.reverse()
+    result = exercises.append_one(blocks, num_tokens, refs, free_blocks, block_size)
+    free_blocks.reverse()
+    return result
+
+
 class FreesAllOrNone(LeakyPool):
     """Counts first, as it should, and still gives back a table as a whole."""
 
@@ -382,7 +389,8 @@ WRONG = {  # name: [(answer, words of the verdict)]
         (of_prefixes(lambda before, block, *owner: hash((tuple(before), owner)) % 256), "have one name"),
         (of_prefixes(lambda before, block, *owner: [tuple(before), owner]), "so it has to be hashable"),
         (of_prefixes(lambda before, block, *owner: object()), "the same call gives other names the second time"),
-        (of_prefixes(lambda before, block, salt, identity: (tuple(before), identity)), "under another salt every name"),
+        (of_prefixes(lambda before, block, salt, identity: (tuple(before), identity)), "do not depend on the salt"),
+        (of_prefixes(lambda before, block, *owner: (bytes(before), owner)), "(bytes must be in range(0, 256))"),
         (of_prefixes(lambda before, block, salt, identity: (tuple(before), salt)), "mix the identity in"),
         (of_prefixes(lambda before, block, *owner: (tuple(before), f"{owner[0]}{owner[1]}")), "run into one another"),
         (of_prefixes(lambda before, block, *owner: (tuple(before), frozenset(owner))), "run into one another"),
@@ -453,6 +461,7 @@ WRONG = {  # name: [(answer, words of the verdict)]
         (asks_the_first_block, "a block with one owner is written in place"),
         (leaves_the_full_block, "a full block keeps its owners"),
         (frees_the_original, "still has owners; another table would get it too"),
+        (takes_the_first, "take the new block from the end of the list: `free_blocks.pop()`"),
         (inherits_the_count, "the reference counts are not what is expected"),
     ],
     "3.3-leak": [

@@ -83,6 +83,10 @@ SHAPES = re.compile(
 )
 
 
+# Numbers of Python's own, in what `bytes` and `chr` say.
+PYTHONS_OWN = re.compile(r"range\((0, 256|0x110000)\)")
+
+
 def _what_was_raised(error: BaseException, answer) -> str:
     """The exception's type, its line in the learner's cell, and its message where that holds no number of a hidden
     case.
@@ -94,7 +98,11 @@ def _what_was_raised(error: BaseException, answer) -> str:
             line = f" in line {frame.tb_lineno} of its cell"
         frame = frame.tb_next
     message = limited(_message, error)
-    said = f" ({message})" if message and "\n" not in message and not any(c.isdigit() for c in message) else ""
+    said = (
+        f" ({message})"
+        if message and "\n" not in message and not re.search(r"\d", PYTHONS_OWN.sub("", message))
+        else ""
+    )
     if not said and isinstance(error, (RuntimeError, ValueError)) and SHAPES.search(message):
         said = " (shapes do not fit together)"
     return f"your {'class' if isinstance(answer, type) else 'function'} raises {type(error).__name__}{line}{said}"

@@ -74,6 +74,14 @@ TRANSLATE_MISTAKES = [
         "logical block and offset are swapped: the block is the quotient, the offset the remainder",
     ),
     (
+        lambda blocks, size, p: tuple(translate(blocks, size, p)[i] for i in (0, 2, 1, 3)),
+        "offset and physical block are exchanged: the order is (logical block, offset, physical block, slot)",
+    ),
+    (
+        lambda blocks, size, p: tuple(translate(blocks, size, p)[i] for i in (2, 1, 0, 3)),
+        "logical and physical block are exchanged: the order is (logical block, offset, physical block, slot)",
+    ),
+    (
         lambda blocks, size, p: (p // size, p % size, blocks[0] + p // size, blocks[0] * size + p),
         "the blocks need not follow one another: look each of them up in the table",
     ),

@@ -16,6 +16,7 @@ def drive(cls, walk: Walk) -> Iterator[str]:
     if getattr(pool, "block_size", None) != BLOCK_SIZE:
         raise Failed("the pool has no block_size, or not the one that it was given")
     owners = {}  # the plain pool: block -> how many hold it, in the order in which they were handed out
+    refused = False
     _same_number_free(pool, owners)
     for name, number in walk:
         free = NUM_BLOCKS - len(owners)
@@ -31,18 +32,21 @@ def drive(cls, walk: Walk) -> Iterator[str]:
         elif name in ("free", "share") and held:
             ids = [held[number % len(held)]] if number else held
             yield f"{name}({ids})"
-            attempt(method(pool, name), list(ids), does="the pool")
+            given = list(ids)
+            attempt(method(pool, name), given, does="the pool")
+            _left_alone(given, ids)
             _count(owners, ids, 1 if name == "share" else -1)
         elif name in ("free twice", "share free") and gone:
-            ids = held[:number] + gone[:1]  # what it does to the held ones first has to be undone
+            ids = (held[: number // 2] + gone[:1])[:: -1 if number % 2 else 1]  # from either end of it, held ones first
             verb = name.split()[0]
             yield f"{verb}({ids})"
             _refuses(pool, verb, ids, gone[0])
             if getattr(pool, "num_free", free) != free:
                 raise Failed("the pool has refused, and yet changed num_free: look at all ids before you touch one")
+            refused = True
         else:
             continue
-        _same_number_free(pool, owners)
+        _same_number_free(pool, owners, refused)
 
 
 def _handed_out(ids, n: int, owners: dict) -> list[int]:
@@ -79,18 +83,29 @@ def _refuses_to_allocate(pool, n: int, free: int) -> None:
 
 
 def _refuses(pool, name: str, ids: list[int], block: int) -> None:
-    error = attempt(method(pool, name), list(ids), allowed=ValueError, does="where ValueError is due, the pool")
+    given = list(ids)
+    error = attempt(method(pool, name), given, allowed=ValueError, does="where ValueError is due, the pool")
     if not isinstance(error, ValueError):
         again = "has been given back already" if name == "free" else "is free"
         raise Failed(f"the pool has raised no ValueError, though block {block} {again}")
+    _left_alone(given, ids)
 
 
-def _same_number_free(pool, owners: dict) -> None:
-    right, seen = NUM_BLOCKS - len(owners), getattr(pool, "num_free", None)
+def _left_alone(given: list, ids: list[int]) -> None:
+    if given != ids:
+        raise Failed(f"the caller's list `ids` is {given!r:.40}: leave it as it is, its owner still reads it")
+
+
+def _same_number_free(pool, owners: dict, refused: bool = False) -> None:
+    """`refused`: whether a call before has been, which a failing walk holds only where it matters."""
+    if "num_free" not in dir(pool):
+        raise Failed("the pool has no num_free")
+    right, seen = NUM_BLOCKS - len(owners), pool.num_free
     if callable(seen):
         raise Failed("num_free is a method of the pool; make it an attribute, or put @property above it")
     if seen != right:
-        raise Failed(f"the pool has num_free {seen!r:.20}; {right} of its {NUM_BLOCKS} blocks have no owner")
+        why = "; a call that is refused changes no count: look at all ids before you touch one" if refused else ""
+        raise Failed(f"the pool has num_free {seen!r:.20}; {right} of its {NUM_BLOCKS} blocks have no owner{why}")
 
 
 POOL = Exercise(

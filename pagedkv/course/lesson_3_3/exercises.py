@@ -52,6 +52,8 @@ def _cow_part(title, cases):
                 raise Wrong(COW_MISTAKES[0][1])
             if blocks and not num_tokens % size and my_state == [case[0], *case[2:4]]:
                 raise Wrong("nothing is changed though the last block is full: take a new one, shared or not, in place")
+            if state[2] != case[3] and my_state[2] == case[3][1:]:
+                raise Wrong("take the new block from the end of the list: `free_blocks.pop()`")
             if any(my_state[1][block] for block in my_state[2] if block < len(my_state[1])):
                 raise Wrong("a block in the list of free blocks still has owners; another table would get it too")
             if blocks and result[1] is None and _is_pair(my_result) and _is_pair(my_result[1]):

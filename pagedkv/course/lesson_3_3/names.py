@@ -108,6 +108,8 @@ def _tokens(names, size, draw):
 def _who(names, size, draw):
     tokens = [draw.randrange(50_000) for _ in range(3 * size)]
     plain, salted, other_salt = (names(tokens, salt) for salt in (None, "pepper", "cumin"))
+    if plain == salted == other_salt:
+        raise Wrong("the names do not depend on the salt: mix it in")
     for one, two in ((plain, salted), (plain, other_salt), (salted, other_salt)):
         _all_differ(one, two, "under another salt every name must be another, not the first alone")
     seen, cat, dog = (names(tokens, "pepper", identity) for identity in (None, "cat", ("dog", 2)))
