@@ -310,7 +310,10 @@ def nine(monkeypatch):
     return made
 
 
-ENDLESS = "your function has not returned after 0.2 seconds, which are for the whole check; is there an endless loop?"
+ENDLESS = (
+    "your function has not returned after 0.2 seconds, which are for the whole check; is there an endless loop? Or the "
+    "machine is busy: run the cell again."
+)
 
 
 def test_the_parts_share_one_limit_and_the_rest_is_not_judged(nine, capsys):

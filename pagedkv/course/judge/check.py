@@ -127,6 +127,6 @@ class _Verdicts:
             self.is_over = True
             return (
                 f"not yet  {part.title}: your function has not returned after {limit.SECONDS} seconds, which are for "
-                "the whole check; is there an endless loop?"
+                "the whole check; is there an endless loop? Or the machine is busy: run the cell again."
             )
         return None

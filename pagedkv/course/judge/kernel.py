@@ -59,7 +59,10 @@ def try_kernel(kernel, grid: tuple[int, ...], **arguments) -> bool:
         print(f"{wrong}{'' if str(wrong).endswith('?') else '.'}")
         return False
     except limit.TooLong:
-        print(f"your kernel has not returned after {limit.SECONDS} seconds; is there an endless loop?")
+        print(
+            f"your kernel has not returned after {limit.SECONDS} seconds; is there an endless loop? Or the machine is "
+            "busy: run the cell again."
+        )
         return False
     print(ran.printed, end="")
     for name, tensor in ran.outputs.items():

@@ -127,14 +127,15 @@ def splits_of_sequences(
     partial = [tokens for tokens in sequences if len(tokens) > 1]
     of = "one sequence" if len(partial) == 1 else f"{len(partial)} sequences"
     merged = (
-        f"{sum(map(len, partial)):,} partial results of {of} are merged (dark, light, dark, …)"
+        f"{sum(map(len, partial)):,} partial results of {of} are merged (dark, light, dark, …), for each of "
+        f"{kv_heads} KV heads"
         if partial
         else "Nothing is left to merge"
     )
     idle = multiprocessors - programs
     work = f"{idle} of them idle" if idle > 0 else f"{programs / multiprocessors:.1f} for each"
     canvas.text(20, y + 36, f"{programs:,} programs for {multiprocessors} multiprocessors: {work}.")
-    canvas.text(20, y + 60, f"{merged}, for each of {kv_heads} KV heads.")
+    canvas.text(20, y + 60, f"{merged}.")
     batch = "One sequence" if len(lengths) == 1 else f"{len(lengths)} sequences"
     alt = (
         f"{batch} of up to {max(lengths):,} tokens, drawn as bars and cut into splits of {split_tokens:,} tokens. "

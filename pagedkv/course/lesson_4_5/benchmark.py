@@ -106,4 +106,5 @@ BENCHMARK = Exercise(
         _part("a typical time", _typical, shared=True),
         _part("a kernel shorter than its launch", _short, kernel_us=9.0),
     ),
+    in_order=True,
 )

@@ -63,6 +63,10 @@ def _one_quarter(registers, shared, warps):
     return _least(QUARTER // (-(-registers // 8) * 8 * 32) // warps, _by_shared(shared), warps)
 
 
+def _programs_in_a_quarter(registers, shared, warps):
+    return _least(QUARTER // (-(-registers // 8) * 8 * 32 * warps) * QUARTERS, _by_shared(shared), warps)
+
+
 def _in_warps(registers, shared, warps):
     return programs(registers, shared, warps) * warps
 
@@ -105,6 +109,7 @@ EXERCISES = [
                     ),
                     (_without_registers, "registers are no limit here: they are those of a thread, and a warp has 32"),
                     (_one_quarter, "those fit into one quarter; a multiprocessor has four"),
+                    (_programs_in_a_quarter, "a program's warps may lie in different quarters"),
                     (_in_warps, "those are warps; how many programs are they?"),
                 ],
             ),

@@ -14,6 +14,7 @@ from pagedkv.simulation.workload import sample_requests
 from pagedkv.sizing import ceil_div
 
 LEFT, BAR, ROW = 160, 560, 62
+TOP = 340  # µs: the chart's upper end
 NAMED = {(64, 4, 2): (0.08, 262), (64, 4, 3): (1.5, 262), (64, 4, 4): (2.1, 215)}  # settings named: where, in the chart
 
 
@@ -51,17 +52,25 @@ def waves(record: dict, case: str, work: int, multiprocessors: int = 132):
         at_once = programs(row["registers"], row["shared"], row["num_warps"])
         setting = (row["tile"], row["num_warps"], row["num_stages"])
         points.append((work / (multiprocessors * at_once), row["us"], row["spilled"], setting))
+    above = {}  # waves -> the times that the chart has no room for
     with measurements._axes(height=4.2) as (figure, axes):
         for waves_, us, spilled, setting in points:
             colour = style.HIGHLIGHT if spilled else style.TOKEN
+            if us > TOP:
+                above.setdefault(waves_, []).append(us)
+                continue
             axes.plot(waves_, us, "x" if spilled else "o", color=colour, alpha=0.75)
             if setting in NAMED:
                 words = "tile {}, {} warps, {} stages".format(*setting)
                 look = {"arrowprops": {"arrowstyle": "->", "color": style.MUTED}, "va": "center"}
                 axes.annotate(f"{words}:\n{us:.0f} µs", (waves_, us), NAMED[setting], **look)
+        for waves_, times in above.items():  # off the chart: an arrow, and the numbers
+            words = ", ".join(f"{us:.0f}" for us in sorted(times)) + " µs"
+            look = {"arrowprops": {"arrowstyle": "->", "color": style.HIGHLIGHT}, "ha": "center", "va": "top"}
+            axes.annotate(words, (waves_, TOP), (waves_, TOP - 16), color=style.HIGHLIGHT, **look)
         for whole in range(1, 5):
             axes.axvline(whole, color=style.GRID, linewidth=1, zorder=0)
-        axes.set(xlim=(0, 4.6), ylim=(90, 340), xlabel="waves: programs of the launch / programs that run at once")
+        axes.set(xlim=(0, 4.6), ylim=(90, TOP), xlabel="waves: programs of the launch / programs that run at once")
         axes.set(ylabel="µs", title=f"Case {case} under every setting (crosses: registers spill)")
     said = "; ".join(f"tile {t}, {w} warps, {s} stages: {x:.2f} waves, {us:.0f} µs" for x, us, _, (t, w, s) in points)
     return figure, f"µs over waves for {len(points)} settings of case {case}. {said}."
