@@ -144,7 +144,7 @@ class BlockPool:
                 listed("owners", blocks, "lists of block ids")
                 for blocks in listed("owners", owners, "lists of block ids")
             ]
-            held = Counter(block_id for blocks in lists for block_id in blocks)
+            held = Counter(block_id for blocks in lists for block_id in blocks if block_id != -1)  # -1: dropped
             for block_id, refs in enumerate(self._refs):
                 if refs != (found := held.pop(block_id, 0)):
                     raise AssertionError(f"block {block_id} has {refs} references and {found} owners")

@@ -2,7 +2,7 @@
 
 Tokens are in order in the table and anywhere in the pool. A block is taken when its first token arrives, so a table of
 n tokens always has ceil(n / block_size) blocks. A block that several tables share is copied by the first that writes to
-it.
+it. Blocks that a window has left behind are given back before the others (`drop_before`); their entries are -1.
 """
 
 from bisect import bisect_right
@@ -50,6 +50,7 @@ class BlockTable:
         self._pool = pool
         self._blocks: list[int] | None = blocks
         self._num_tokens = len(blocks) * pool.block_size
+        self._dropped = 0  # entries at the front that are -1
         self._version = 0
         self._versions = [0] * len(blocks)  # the version at which each column was set; never falls along the table
 
@@ -59,7 +60,7 @@ class BlockTable:
 
     @property
     def blocks(self) -> list[int]:
-        """The physical block of each logical block, as a copy: the table that a kernel reads."""
+        """The physical block of each logical block, -1 if dropped, as a copy: the table that a kernel reads."""
         return self._live().copy()
 
     @property
@@ -69,16 +70,23 @@ class BlockTable:
         return self._num_tokens
 
     def token_slots(self) -> list[int]:
-        """The slot of every token, in order: the other table convention, the same as a table of blocks of one token."""
+        """The slot of every token, in order, -1 if dropped: the other table convention, the same as a table of blocks
+        of one token.
+        """
         return self._slots(self._live())[: self._num_tokens]
 
     def translate(self, position: int) -> Address:
-        """The address of the token at `position`, from 0. Raises ValueError outside the sequence."""
+        """The address of the token at `position`, from 0. Raises ValueError outside the sequence, and where it was
+        dropped.
+        """
         blocks = self._live()
         if not self._num_tokens:
             raise ValueError(f"position {position!r} is out of range: the table is empty")
+        first = self._dropped * self._pool.block_size
+        if first == self._num_tokens:
+            raise ValueError(f"position {position!r} is out of range: all {first} tokens were dropped")
         logical_block, offset = divmod(
-            whole_number("position", position, 0, self._num_tokens - 1), self._pool.block_size
+            whole_number("position", position, first, self._num_tokens - 1), self._pool.block_size
         )
         physical_block = blocks[logical_block]
         return Address(logical_block, offset, physical_block, physical_block * self._pool.block_size + offset)
@@ -133,17 +141,32 @@ class BlockTable:
         it.
         """
         blocks = self._live()
-        self._pool.share(blocks)
+        self._pool.share(blocks[self._dropped :])
         child = BlockTable(self._pool)
+        child._dropped = self._dropped
         child._blocks, child._versions, child._num_tokens = blocks.copy(), [0] * len(blocks), self._num_tokens
         return child
 
-    def truncate(self, num_tokens: int) -> None:
-        """Keep the first `num_tokens` tokens, as after speculative tokens were rejected, and give back the blocks
-        behind them.
+    def drop_before(self, position: int) -> None:
+        """Give back the blocks whose tokens all stand before `position`, which a window has left behind. `num_tokens`
+        stays.
         """
         blocks = self._live()
-        num_tokens = whole_number("num_tokens", num_tokens, 0, self._num_tokens)
+        keep = whole_number("position", position, 0, self._num_tokens) // self._pool.block_size
+        if keep > self._dropped:
+            self._pool.free(reversed(blocks[self._dropped : keep]))
+            self._version += 1
+            for column in range(self._dropped, len(blocks)):  # those behind too: versions never fall along the table
+                self._versions[column] = self._version
+            blocks[self._dropped : keep] = [-1] * (keep - self._dropped)
+            self._dropped = keep
+
+    def truncate(self, num_tokens: int) -> None:
+        """Keep the first `num_tokens` tokens, as after speculative tokens were rejected, and give back the blocks
+        behind them. Not fewer than were dropped.
+        """
+        blocks = self._live()
+        num_tokens = whole_number("num_tokens", num_tokens, self._dropped * self._pool.block_size, self._num_tokens)
         keep = ceil_div(num_tokens, self._pool.block_size)
         if keep < len(blocks):
             self._pool.free(blocks[: keep - 1 if keep else None : -1])
@@ -153,7 +176,7 @@ class BlockTable:
 
     def free(self) -> None:
         """Give all blocks back, the last first, so that a cached prefix loses its tail before its root."""
-        self._pool.free(reversed(self._live()))
+        self._pool.free(reversed(self._live()[self._dropped :]))
         self._blocks = None
 
     @property
@@ -166,7 +189,8 @@ class BlockTable:
         """The first column set after `version`, and the blocks from there on: a mirror of the table at `version` lacks
         only these.
 
-        Copy-on-write and truncation alter only the end of a table, so what changed is always its tail.
+        Copy-on-write and truncation alter only the end of a table; a drop counts all from its first entry on as
+        changed. So what changed is always the tail.
         """
         blocks = self._live()
         column = bisect_right(self._versions, version)
@@ -182,7 +206,7 @@ class BlockTable:
     def _slots(self, blocks: list[int]) -> list[int]:
         size, slots = self._pool.block_size, []
         for block_id in blocks:
-            slots += range(block_id * size, block_id * size + size)
+            slots += range(block_id * size, block_id * size + size) if block_id >= 0 else [-1] * size
         return slots
 
     def _live(self) -> list[int]:

@@ -210,6 +210,7 @@ USES = {
     "fork": lambda table: table.fork(),
     "free": lambda table: table.free(),
     "truncate": lambda table: table.truncate(0),
+    "drop_before": lambda table: table.drop_before(0),
     "blocks": lambda table: table.blocks,
     "num_tokens": lambda table: table.num_tokens,
     "token_slots": lambda table: table.token_slots(),
@@ -289,3 +290,86 @@ def test_changes_since_a_version_are_the_tail_that_was_set():
     table.append(5)
     assert table.changes(seen) == (1, table.blocks[1:])
     assert keep.changes(-1) == (0, keep.blocks)
+
+
+def test_blocks_wholly_before_a_position_are_given_back():
+    pool = BlockPool(8, 4)
+    table = grown(pool, 10)
+    for position, entries, free in ((3, [0, 1, 2], 5), (4, [-1, 1, 2], 6), (7, [-1, 1, 2], 6), (10, [-1, -1, 2], 7)):
+        table.drop_before(position)
+        assert (table.blocks, table.num_tokens, pool.num_free) == (entries, 10, free)
+    table.drop_before(2)  # what is gone stays gone
+    assert table.token_slots() == [-1] * 8 + [8, 9] and table.translate(8) == Address(2, 0, 2, 8)
+    with pytest.raises(ValueError, match="position must be .*8 and at most 9"):
+        table.translate(7)
+    assert table.append(3).slots == [10, 11, 4] and table.blocks == [-1, -1, 2, 1]  # the latest freed comes first
+    pool.check([table.blocks])
+    table.free()
+    assert pool.num_free == 8
+
+
+def test_a_dropped_block_stays_with_its_other_owners():
+    pool = BlockPool(8, 4)
+    table = grown(pool, 12)
+    other = table.fork()
+    table.drop_before(9)
+    third = table.fork()
+    assert third.blocks == table.blocks == [-1, -1, 2] and other.blocks == [0, 1, 2] and pool.num_free == 5
+    pool.check([table.blocks, other.blocks, third.blocks])
+    other.free()
+    assert pool.num_free == 7 and third.token_slots() == [-1] * 8 + [8, 9, 10, 11]
+    third.free()
+    pool.check([table.blocks])
+
+
+def test_all_of_a_table_may_be_dropped_and_it_goes_on():
+    pool = BlockPool(4, 4)
+    table = grown(pool, 8)
+    table.drop_before(8)
+    assert table.blocks == [-1, -1] and pool.num_free == 4 and table.token_slots() == [-1] * 8
+    with pytest.raises(ValueError, match="all 8 tokens were dropped"):
+        table.translate(0)
+    assert table.blocks_needed(1) == 1 and len(table.append(1).slots) == 1
+    table.truncate(8)
+    assert table.blocks == [-1, -1] and pool.num_free == 4
+
+
+@pytest.mark.parametrize("bad", [-1, 11, 1.0, None])
+def test_only_positions_of_the_sequence_can_be_dropped(bad):
+    table = grown(BlockPool(8, 4), 10)
+    with pytest.raises((ValueError, TypeError), match="position"):
+        table.drop_before(bad)
+    assert table.blocks == [0, 1, 2]
+
+
+def test_truncate_cannot_bring_back_what_was_dropped():
+    table = grown(BlockPool(8, 4), 10)
+    table.drop_before(9)
+    with pytest.raises(ValueError, match="num_tokens must be .*8 and at most 10"):
+        table.truncate(7)
+    table.truncate(8)
+    assert table.blocks == [-1, -1]
+
+
+def test_a_mirror_learns_what_was_dropped():
+    table = grown(BlockPool(20, 4), 30)
+    mirror, version = table.blocks, table.version
+    table.drop_before(13)
+    table.append(5)
+    table.drop_before(20)
+    column, tail = table.changes(version)
+    assert column == 0 and mirror[:column] + tail == table.blocks
+    column, tail = table.changes(table.version)
+    assert tail == [] and column == len(table.blocks)
+
+
+def test_a_window_of_any_size_holds_few_blocks():
+    for window in (1, 3, 4, 9):
+        pool = BlockPool(8, 4)
+        table, most = BlockTable(pool), 0
+        for length in range(1, 60):
+            table.append(1)
+            table.drop_before(max(0, length - window))
+            most = max(most, pool.num_blocks - pool.num_free)
+            assert all(slot >= 0 for slot in table.token_slots()[max(0, length - window) :])
+        assert most <= (window - 1) // 4 + 2

@@ -94,7 +94,10 @@ def test_many_random_steps_equal_a_fresh_packing(device):
         elif rng.random() < 0.2:
             tables.pop(row).free()
         elif rng.random() < 0.3:
-            tables[row].truncate(rng.randint(0, tables[row].num_tokens))
+            dropped = 4 * tables[row].blocks.count(-1)
+            tables[row].truncate(rng.randint(dropped, tables[row].num_tokens))
+        elif rng.random() < 0.2:
+            tables[row].drop_before(rng.randint(0, tables[row].num_tokens))
         else:
             tables[row].append(rng.randint(0, min(9, 64 - tables[row].num_tokens)))
         expected = torch.full((8, 16), -1)
@@ -200,3 +203,30 @@ def test_an_update_does_not_wait_for_the_gpu():
 def test_only_block_tables_can_be_packed(tables):
     with pytest.raises(TypeError, match="tables must hold BlockTables"):
         pack_block_tables(tables)
+
+
+def test_attention_with_a_window_needs_nothing_of_what_was_dropped():
+    """The blocks that were given back are overwritten with NaN, and no bit of the output changes."""
+    from pagedkv.attention.paged import paged_attention
+
+    generator = torch.Generator().manual_seed(0)
+    pool, window, length = BlockPool(20, 4), 9, 50
+    table = BlockTable(pool)
+    table.append(length)
+    k, v = torch.randn(2, 20, 4, 1, 16, generator=generator)
+    q = torch.randn(1, 2, 16, generator=generator)
+    lengths = torch.tensor([length], dtype=torch.int32)
+
+    def attend():
+        packed = pack_block_tables([table])
+        return paged_attention(q, k, v, packed, lengths, window=window, validate=True, backend="torch")
+
+    before = attend()
+    whole = table.blocks
+    table.drop_before(length - window)
+    gone = [block for block in whole if block not in table.blocks]
+    k[gone], v[gone] = float("nan"), float("nan")
+    assert len(gone) == 10 and torch.equal(attend(), before)
+    table.drop_before(length - 1)
+    with pytest.raises(ValueError, match="must be a block from 0 to 19, not -1"):
+        attend()

@@ -48,12 +48,12 @@ FAULTS = {
         "a block too late at the boundary": ("offset + n > size", "offset + n > size + 1"),
         "a block too many at the boundary": ("ceil_div(offset + n,", "ceil_div(offset + n + 1,"),
         "slots one too far": ("[blocks[-1] * size + offset]", "[blocks[-1] * size + offset + (0 < offset < size - 1)]"),
-        "fork takes no references": ("self._pool.share(blocks)\n", "pass\n"),
+        "fork takes no references": ("self._pool.share(blocks[self._dropped :])\n", "pass\n"),
         "truncation keeps the blocks behind": ("self._pool.free(blocks[: keep - 1 if keep else None : -1])", "pass"),
         "truncation rounds down": ("keep = ceil_div(num_tokens,", "keep = int.__floordiv__(num_tokens,"),
         "truncation is not marked": ("self._versions[keep:]\n            self._version += 1", "self._versions[keep:]"),
         "growth is not marked": ("self._version += 1\n        self._versions +=", "self._versions +="),
-        "a freed table keeps its first block": ("reversed(self._live())", "self._live()[:0:-1]"),
+        "a freed table keeps its first block": ("reversed(self._live()[self._dropped :])", "self._live()[:0:-1]"),
     },
     "prefix_cache": {
         "the whole prompt may be matched": ("token_ids[:-1], identity", "token_ids, identity"),
@@ -71,8 +71,8 @@ FAULTS = {
     "kv_cache": {
         "padding is written to the last slot": ("self.num_slots + 1, *token", "self.num_slots, *token"),
         "only K is copied": (
-            "self._blocks[:, :, destinations] = self._blocks",
-            "self._blocks[:1, :, destinations] = self._blocks",
+            "self._blocks[:, :, torch.tensor(list(origin), device=self.device)] = copied",
+            "self._blocks[:1, :, torch.tensor(list(origin), device=self.device)] = copied[:1]",
         ),
     },
     "device_tables": {
