@@ -69,6 +69,10 @@ WRONG_WRITES = [
     ((("if slot >= 0:", "if inside:"),), "ask one question, and a block holds many answers"),
     ((("tl.arange(0, LANES)", "tl.arange(0, WIDTH)"),), "tl.arange counts to a power of two only"),
     ((("tl.store(cache + slot * WIDTH + lane, row", "tl.store(cache + slot * WIDTH + lane, new + lane"),), "addresses"),
+    (
+        (("tl.load(slot_mapping + token)", "tl.load(slot_mapping, token)"),),
+        "what a hidden lane holds: pointer [+] i",
+    ),
     ((("slot = tl.load", "slot = 10**12 + tl.load"),), "writes row 1,000,000,000,005 of `cache`"),
     (
         (("slot = tl.load", "slot = -(10**12) - tl.load"), ("if slot >= 0:", "if True:")),
@@ -227,10 +231,18 @@ def decode(q, k_cache, v_cache, tables, lens, out, scale, q_stride, width,
     row = tl.program_id(1) * tl.num_programs(0) + tl.program_id(0)
     tl.store(out + row * DIM + dim, result / tl.where(total == 0.0, 1.0, total))
 """
+AXES = ("tl.program_id(0), tl.program_id(1)", "tl.program_id(1), tl.program_id(0)")
 WRONG_DECODES = [
+    ((('m, l, o = float("-inf")', "m, l, o = 0.0"),), "m must start at -∞: a maximum that starts at 0 is too large"),
+    (
+        (('m, l, o = float("-inf")', "m, l, o = 0.0"), ("tl.where(length > 0, o / l, 0.0)", "o / tl.maximum(l, 1e-9)")),
+        "m must start at -∞",
+    ),
+    ((AXES,), "axis 0 of the grid is the head, axis 1 the sequence"),
+    ((AXES, ("num_programs(0)", "num_programs(1)")), "axis 0 of the grid is the head, axis 1 the sequence"),
     ((("o = o * shrink + ", "o = o + "),), "what is in o is relative to the old one: shrink it as well as l"),
     ((("l = l * shrink + ", "l = l + "),), "what is in l is relative to the old one: shrink it as well as o"),
-    ((("        m = m_new\n", ""),), "`out` for Mira's 50 tokens is not right"),
+    ((("        m = m_new\n", ""),), "or the update: new maximum, shrink, l and o, then m"),
     ((("tl.cdiv(length, BLOCK)", "length // BLOCK"),), "a last block that is not full is left out|NaN"),
     ((("tl.cdiv(length, BLOCK)", "tl.minimum(1, length)"),), "only the first block of a sequence is read"),
     (((" * scale", ""),), "that is attention without the scale"),

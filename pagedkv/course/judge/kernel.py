@@ -5,6 +5,7 @@ where that ends: the numbers, on cases whose unused memory is poisoned; then the
 refuses what the interpreter forgives; and the GPU itself, where there is one.
 """
 
+import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -124,9 +125,13 @@ def _guarded(task: Task, kernel, case: Case, quote: bool):
 
 
 def _leaves(wrong: Callable[[dict], dict], case: Case, ran, rtol: float) -> bool:
-    """Whether what the kernel left is what `wrong` leaves."""
+    """Whether what the kernel left is what `wrong` leaves, NaN in the same places."""
     expected = wrong(case.arguments)
-    return all(alike(tensor, ran.outputs[name], rtol) for name, tensor in expected.items())
+    return all(alike(_nan_as_inf(tensor), _nan_as_inf(ran.outputs[name]), rtol) for name, tensor in expected.items())
+
+
+def _nan_as_inf(tensor):
+    return tensor.nan_to_num(nan=math.inf, posinf=math.inf, neginf=-math.inf)
 
 
 def _difference(task: Task, case: Case, ran, quote: bool) -> str | None:

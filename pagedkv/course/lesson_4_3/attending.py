@@ -120,11 +120,13 @@ BLOCK = Exercise(
 # All blocks of a sequence
 
 
-def a_batch(lens: list[int], heads: int, kv_heads: int, block: int, dim: int = 32, seed: int = 0, tables=None) -> dict:
+def a_batch(
+    lens: list[int], heads: int, kv_heads: int, block: int, dim: int = 32, seed: int = 0, tables=None, low: bool = False
+) -> dict:
     """Arguments of `decode` for a query of each of `heads` heads and each sequence, of `lens` tokens in blocks of
     `block`; q is a part of wider rows. Slots without a token hold NaN or infinity, entries past the last block -1.
 
-    tables: the blocks of each sequence, drawn where left out.
+    tables: the blocks of each sequence, drawn where left out. low: all scores lie about 200 below zero.
     """
     import torch
 
@@ -142,6 +144,8 @@ def a_batch(lens: list[int], heads: int, kv_heads: int, block: int, dim: int = 3
             k[at], v[at] = torch.randn(2, kv_heads, dim, generator=draw)
     wide = torch.full((len(lens), heads + 2 * kv_heads, dim), math.nan, dtype=torch.float16)
     wide[:, :heads] = torch.randn(len(lens), heads, dim, generator=draw) * 2
+    if low:
+        wide[:, :heads, 0], k[..., 0] = 64.0, k[..., 0] * 0 - 11
     padded = [row + [-1] * (width - len(row)) for row in tables]
     return {
         "q": wide[:, :heads],
@@ -164,8 +168,10 @@ def mira_and_others() -> dict:
     return a_batch([MIRA.stored, 0, BLOCK_SIZE], 4, 2, BLOCK_SIZE, tables=[list(MIRA.table), [], [5]])
 
 
-def _decoded(arguments: dict, slip: str = "") -> dict:
-    """The outputs, computed block by block in float64; with a `slip` those of a kernel that makes it."""
+def _decoded(arguments: dict, slip: str = "", empty: float = 0.0) -> dict:
+    """The outputs, computed block by block in float64; with a `slip` those of a kernel that makes it, `empty` where all
+    its weights are 0.
+    """
     import torch
 
     q, out, block = arguments["q"].double(), arguments["out"].clone(), arguments["BLOCK"]
@@ -175,7 +181,7 @@ def _decoded(arguments: dict, slip: str = "") -> dict:
         if slip == "first block":
             length = min(length, block)
         for head in range(q.shape[1]):
-            m, l, o = -math.inf, 0.0, torch.zeros(arguments["DIM"], dtype=torch.float64)  # noqa: E741
+            m, l, o = 0.0 if slip == "m" else -math.inf, 0.0, torch.zeros(arguments["DIM"], dtype=torch.float64)  # noqa: E741
             for j in range(ceil_div(length, block)):
                 seen, at = min(block, length - j * block), int(arguments["tables"][seq, j])
                 kv_head = head // arguments["GROUP"]
@@ -183,11 +189,13 @@ def _decoded(arguments: dict, slip: str = "") -> dict:
                 scores = k @ q[seq, head] * (1.0 if slip == "scale" else arguments["scale"])
                 m_new = max(m, scores.max().item())
                 shrink = math.exp(m - m_new)
-                weights = torch.exp(scores - m_new)
+                weights = torch.exp(scores - m_new).float().double()  # what is 0 for a kernel is 0 here
                 l = l * (1.0 if slip == "l" else shrink) + weights.sum()  # noqa: E741
                 o = o * (1.0 if slip == "o" else shrink) + weights @ v
                 m = m_new
             out[seq, head] = o if slip == "divide" else o / (l or 1.0)
+            if slip == "m" and length and not l:
+                out[seq, head] = empty
     return {"out": out}
 
 
@@ -203,14 +211,21 @@ def _batches(draw: random.Random) -> list[Case]:
     order = draw.sample(list(named), len(named))
     first = a_batch([named[name] for name in order], 4, 2, 8, seed=draw.randrange(99))
     short = a_batch([draw.randint(9, 15)], 3, 1, 8, seed=draw.randrange(99))
-    return [Case(first, rows=tuple(order)), Case(short, "one KV head for all heads")]
+    low = a_batch([draw.randint(9, 15)], 2, 1, 8, seed=draw.randrange(99), low=True)
+    return [
+        Case(first, rows=tuple(order)),
+        Case(short, "one KV head for all heads"),
+        Case(low, "scores that are all far below zero"),
+    ]
 
 
-def _slip(name: str):
-    return lambda arguments: _decoded(arguments, name)
+def _slip(name: str, empty: float = 0.0):
+    return lambda arguments: _decoded(arguments, name, empty)
 
 
 OWN_TABLE = "every sequence has its own row of `tables`, `width` entries wide"
+FIRST_MAXIMUM = "m must start at -∞: a maximum that starts at 0 is too large if all scores are negative"
+AXES = "axis 0 of the grid is the head, axis 1 the sequence"
 KV_LAYOUT = "a cache is [block, slot, KV head, dim], and GROUP query heads share a KV head"
 
 DECODE = Exercise(
@@ -227,12 +242,15 @@ DECODE = Exercise(
                 (_slip("full blocks"), "a last block that is not full is left out"),
                 (_slip("first block"), "only the first block of a sequence is read"),
                 (_slip("scale"), "that is attention without the scale"),
+                (_slip("m"), FIRST_MAXIMUM),
+                (_slip("m", math.nan), FIRST_MAXIMUM),
                 (_slip("divide"), "o is not divided by l at the end"),
             ),
             hints={
                 ("nan", "out"): "without a token o / l is 0 / 0, and zeros are asked for; else something unused took "
                 "part: a slot past the length, another sequence's block or head",
-                ("reads", "q", "behind"): "two sequences are q_stride apart in q, two heads DIM",
+                ("reads", "q", "behind"): f"two sequences are q_stride apart in q, two heads DIM; {AXES}",
+                ("reads", "lens", "behind"): AXES,
                 ("reads", "q", "between"): "two sequences are q_stride apart in q, two heads DIM",
                 ("reads", "tables", "behind"): OWN_TABLE,
                 ("reads", "k_cache", "before"): f"-1 is no block; {OWN_TABLE}",
@@ -242,7 +260,7 @@ DECODE = Exercise(
                 ("writes", "out", "behind"): "out is [sequence, head, dim], with nothing between",
                 ("writes", "out", "race"): "each program writes the row of its own sequence and head",
                 ("missing", "out"): "a program writes its row of `out` in any case, zeros where there is no token",
-                ("wrong", "out"): f"{OWN_TABLE}; {KV_LAYOUT}",
+                ("wrong", "out"): f"{OWN_TABLE}; {KV_LAYOUT}; or the update: new maximum, shrink, l and o, then m",
             },
         ),
         lambda: Case(mira_and_others(), rows=("Mira's 50 tokens", "the sequence of no token", "the full block")),

@@ -77,7 +77,7 @@ SCATTER = Exercise(
                 ("writes", "cache", "before"): PADDING,
                 ("reads", "new", "before"): "`new` is in the order of the tokens, only `cache` is in that of the slots",
                 ("reads", "new", "behind"): f"`new` has a row for each token; {ROWS}",
-                ("writes", "cache", "behind"): ROWS,
+                ("writes", "cache", "behind"): f"{ROWS}; 100,000,000 is what a hidden lane holds: pointer + i?",
                 ("writes", "cache", "race"): f"two tokens met in one row; {ROWS}, and {PADDING}",
                 ("spoilt", "cache"): f"no token has that slot; {ROWS}, and {PADDING}",
                 ("reads", "slot_mapping", "behind"): "there is one entry for each program, and counting starts at 0",
