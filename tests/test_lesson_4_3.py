@@ -71,7 +71,7 @@ WRONG_WRITES = [
     ((("tl.store(cache + slot * WIDTH + lane, row", "tl.store(cache + slot * WIDTH + lane, new + lane"),), "addresses"),
     (
         (("tl.load(slot_mapping + token)", "tl.load(slot_mapping, token)"),),
-        "what a hidden lane holds: pointer [+] i",
+        "what a hidden lane holds: pointer + i",
     ),
     ((("slot = tl.load", "slot = 10**12 + tl.load"),), "writes row 1,000,000,000,005 of `cache`"),
     (
