@@ -2,6 +2,7 @@
 
 import math
 import random
+from functools import partial
 
 from pagedkv.course.judge.exercise import Exercise
 from pagedkv.course.judge.kernel import Case, Task, kernel_parts
@@ -58,15 +59,13 @@ def _of_block(arguments: dict, **slips) -> dict:
 
 
 def _counts(draw: random.Random) -> list[Case]:
-    cases = []
-    for words, count, heads, size in (
+    drawn = (
         ("one token", 1, 3, 1.0),
         ("a block that lacks one token", 15, 2, 1.0),
         ("a full block", 16, 1, 1.0),
         ("a query of large numbers", draw.randint(5, 11), 2, 200.0),
-    ):
-        cases.append(Case(one_block(count, heads, size=size, seed=draw.randrange(99)), words))
-    return cases
+    )
+    return [Case(one_block(n, heads, size=size, seed=draw.randrange(99)), words) for words, n, heads, size in drawn]
 
 
 LAYOUT = "in k and v the heads lie inside a slot: (slot · heads + head) · DIM"
@@ -120,9 +119,7 @@ BLOCK = Exercise(
 # All blocks of a sequence
 
 
-def a_batch(
-    lens: list[int], heads: int, kv_heads: int, block: int, dim: int = 32, seed: int = 0, tables=None, low: bool = False
-) -> dict:
+def a_batch(lens: list[int], heads: int, kv_heads: int, block: int, seed: int = 0, tables=None, low=False) -> dict:
     """Arguments of `decode` for a query of each of `heads` heads and each sequence, of `lens` tokens in blocks of
     `block`; q is a part of wider rows. Slots without a token hold NaN or infinity, entries past the last block -1.
 
@@ -130,13 +127,13 @@ def a_batch(
     """
     import torch
 
-    draw = torch.Generator().manual_seed(seed)
+    dim, draw = 32, torch.Generator().manual_seed(seed)
     width = max(1, *(ceil_div(length, block) for length in lens)) + (tables is None)
     if tables is None:
         ids = torch.randperm(len(lens) * width, generator=draw).reshape(len(lens), width)
         tables = [row[: ceil_div(length, block)].tolist() for row, length in zip(ids, lens, strict=True)]
-    num_blocks = 1 + max(max(row, default=0) for row in tables)
-    k, v = torch.full((2, num_blocks, block, kv_heads, dim), math.nan, dtype=torch.float16)
+    blocks = 1 + max(max(row, default=0) for row in tables)
+    k, v = torch.full((2, blocks, block, kv_heads, dim), math.nan, dtype=torch.float16)
     v[::2] = math.inf
     for row, length in zip(tables, lens, strict=True):
         for token in range(length):
@@ -168,24 +165,20 @@ def mira_and_others() -> dict:
     return a_batch([MIRA.stored, 0, BLOCK_SIZE], 4, 2, BLOCK_SIZE, tables=[list(MIRA.table), [], [5]])
 
 
-def _decoded(arguments: dict, slip: str = "", empty: float = 0.0) -> dict:
-    """The outputs, computed block by block in float64; with a `slip` those of a kernel that makes it, `empty` where all
-    its weights are 0.
-    """
+def _decoded(arguments: dict, slip: str = "", l_of_zeros: float = 1.0) -> dict:
+    """The outputs, computed block by block in float64; with a `slip` those of a kernel that makes it."""
     import torch
 
     q, out, block = arguments["q"].double(), arguments["out"].clone(), arguments["BLOCK"]
     for seq, length in enumerate(arguments["lens"].tolist()):
-        if slip == "full blocks":
-            length = length // block * block
-        if slip == "first block":
-            length = min(length, block)
+        length = {"full blocks": length // block * block, "first block": min(length, block)}.get(slip, length)
         for head in range(q.shape[1]):
             m, l, o = 0.0 if slip == "m" else -math.inf, 0.0, torch.zeros(arguments["DIM"], dtype=torch.float64)  # noqa: E741
             for j in range(ceil_div(length, block)):
                 seen, at = min(block, length - j * block), int(arguments["tables"][seq, j])
-                kv_head = head // arguments["GROUP"]
-                k, v = (arguments[name][at, :seen, kv_head].double() for name in ("k_cache", "v_cache"))
+                k, v = (
+                    arguments[name][at, :seen, head // arguments["GROUP"]].double() for name in ("k_cache", "v_cache")
+                )
                 scores = k @ q[seq, head] * (1.0 if slip == "scale" else arguments["scale"])
                 m_new = max(m, scores.max().item())
                 shrink = math.exp(m - m_new)
@@ -193,9 +186,7 @@ def _decoded(arguments: dict, slip: str = "", empty: float = 0.0) -> dict:
                 l = l * (1.0 if slip == "l" else shrink) + weights.sum()  # noqa: E741
                 o = o * (1.0 if slip == "o" else shrink) + weights @ v
                 m = m_new
-            out[seq, head] = o if slip == "divide" else o / (l or 1.0)
-            if slip == "m" and length and not l:
-                out[seq, head] = empty
+            out[seq, head] = o if slip == "divide" else o / (l or (l_of_zeros if length else 1.0))
     return {"out": out}
 
 
@@ -219,14 +210,21 @@ def _batches(draw: random.Random) -> list[Case]:
     ]
 
 
-def _slip(name: str, empty: float = 0.0):
-    return lambda arguments: _decoded(arguments, name, empty)
-
-
 OWN_TABLE = "every sequence has its own row of `tables`, `width` entries wide"
-FIRST_MAXIMUM = "m must start at -∞: a maximum that starts at 0 is too large if all scores are negative"
 AXES = "axis 0 of the grid is the head, axis 1 the sequence"
 KV_LAYOUT = "a cache is [block, slot, KV head, dim], and GROUP query heads share a KV head"
+OTHER = "when the maximum rises, what is in {} is relative to the old one: shrink it as well as {}"
+FIRST_MAXIMUM = "m must start at -∞: a maximum that starts at 0 is too large if all scores are negative"
+SLIPS = (
+    (OTHER.format("o", "l"), {"slip": "o"}),
+    (OTHER.format("l", "o"), {"slip": "l"}),
+    ("a last block that is not full is left out", {"slip": "full blocks"}),
+    ("only the first block of a sequence is read", {"slip": "first block"}),
+    ("that is attention without the scale", {"slip": "scale"}),
+    (FIRST_MAXIMUM, {"slip": "m"}),
+    (FIRST_MAXIMUM, {"slip": "m", "l_of_zeros": math.nan}),
+    ("o is not divided by l at the end", {"slip": "divide"}),
+)
 
 DECODE = Exercise(
     "4.3-decode",
@@ -236,16 +234,7 @@ DECODE = Exercise(
         Task(
             grid=lambda arguments: (arguments["q"].shape[1], len(arguments["lens"])),
             right=_decoded,
-            mistakes=(
-                (_slip("o"), "when the maximum rises, what is in o is relative to the old one: shrink it as well as l"),
-                (_slip("l"), "when the maximum rises, what is in l is relative to the old one: shrink it as well as o"),
-                (_slip("full blocks"), "a last block that is not full is left out"),
-                (_slip("first block"), "only the first block of a sequence is read"),
-                (_slip("scale"), "that is attention without the scale"),
-                (_slip("m"), FIRST_MAXIMUM),
-                (_slip("m", math.nan), FIRST_MAXIMUM),
-                (_slip("divide"), "o is not divided by l at the end"),
-            ),
+            mistakes=tuple((partial(_decoded, **slip), sentence) for sentence, slip in SLIPS),
             hints={
                 ("nan", "out"): "without a token o / l is 0 / 0, and zeros are asked for; else something unused took "
                 "part: a slot past the length, another sequence's block or head",
@@ -253,10 +242,8 @@ DECODE = Exercise(
                 ("reads", "lens", "behind"): AXES,
                 ("reads", "q", "between"): "two sequences are q_stride apart in q, two heads DIM",
                 ("reads", "tables", "behind"): OWN_TABLE,
-                ("reads", "k_cache", "before"): f"-1 is no block; {OWN_TABLE}",
-                ("reads", "v_cache", "before"): f"-1 is no block; {OWN_TABLE}",
-                ("reads", "k_cache", "behind"): KV_LAYOUT,
-                ("reads", "v_cache", "behind"): KV_LAYOUT,
+                **{("reads", name, "before"): f"-1 is no block; {OWN_TABLE}" for name in ("k_cache", "v_cache")},
+                **{("reads", name, "behind"): KV_LAYOUT for name in ("k_cache", "v_cache")},
                 ("writes", "out", "behind"): "out is [sequence, head, dim], with nothing between",
                 ("writes", "out", "race"): "each program writes the row of its own sequence and head",
                 ("missing", "out"): "a program writes its row of `out` in any case, zeros where there is no token",
