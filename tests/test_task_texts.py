@@ -15,6 +15,7 @@ HANDED_OVER = {
     "5.2-suspects", "5.2-merge", "6.1-flatten", "6.1-attend",
     "6.2-split", "6.2-steps", "6.2-schedule",
     "6.3-victims",
+    "6.4-drop",
 }  # fmt: skip
 
 
