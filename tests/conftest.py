@@ -28,3 +28,9 @@ def pytest_collection_modifyitems(items):
         for item in items:
             if item.get_closest_marker("gpu"):
                 item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))
+
+
+@pytest.fixture
+def nothing_kept(monkeypatch, tmp_path):
+    """What another test's cells kept is not found."""
+    monkeypatch.setenv("PAGEDKV_MINE", str(tmp_path))

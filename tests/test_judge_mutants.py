@@ -13,7 +13,7 @@ from pagedkv.course.judge import limit
 from pagedkv.course.lessons import wings
 
 pytest.importorskip("torch")
-pytestmark = pytest.mark.thorough
+pytestmark = [pytest.mark.thorough, pytest.mark.usefixtures("nothing_kept")]
 KERNELS = ("4_3_triton_from_zero", "4_4_the_ladder")  # right ones take seconds here, and no slip makes one endless
 SOURCES = sorted((editions.FOLDER / "solutions").glob("*.ipynb"))
 

@@ -9,7 +9,7 @@ from notebook_rules import code_cells, text_of
 
 from pagedkv.course import editions
 
-pytestmark = pytest.mark.thorough
+pytestmark = [pytest.mark.thorough, pytest.mark.usefixtures("nothing_kept")]
 SOLUTIONS = {path.stem: path for path in (editions.FOLDER / "solutions").glob("*.ipynb")}
 LESSONS = sorted({path.stem: path for path in editions.FOLDER.glob("*.ipynb")} | SOLUTIONS)
 

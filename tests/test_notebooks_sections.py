@@ -13,7 +13,7 @@ from cells import run_cell
 from pagedkv.course import editions
 
 pytest.importorskip("torch")
-pytestmark = pytest.mark.thorough
+pytestmark = [pytest.mark.thorough, pytest.mark.usefixtures("nothing_kept")]
 SOLUTIONS = {path.stem: path for path in (editions.FOLDER / "solutions").glob("*.ipynb")}
 LESSONS = {path.stem: path for path in editions.FOLDER.glob("*.ipynb")} | SOLUTIONS
 
