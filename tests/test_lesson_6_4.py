@@ -271,6 +271,14 @@ def test_a_table_behind_a_window_shows_what_is_gone():
     assert "kept, at most 3, 3 at the end; dropped, at most 2" in PICTURES["held"]()[1]
 
 
+EQUIVALENT = {
+    "6.4-admit": {
+        "-tokens // block_size → -tokens / block_size": "a fraction fits under a whole number as its ceiling does"
+    },
+    "6.4-drop": {"0 → -1": "-1 // block_size is -1, and range(-1) is as empty as range(0)"},
+}
+
+
 # Widgets
 
 SETTINGS = {
