@@ -113,7 +113,6 @@ def test_found_blocks_that_wait_in_the_free_list_are_not_free_for_others():
     served = engine(num_blocks=4, block_size=1, reuse=True, watermark=0.25)
     served.generate([[1, 2]], Sampling(1))  # leaves two findable blocks in the free list
     served.add([9, 9], Sampling(1))
-    served.scheduler.running_before = None
     first = Generation(99, [1, 2, 3], Sampling(1))
     served.scheduler.pool.allocate(1)
     served.scheduler.running[0] = Generation(0, [5], Sampling(9))

@@ -91,6 +91,37 @@ def test_the_triton_kernels_write_the_same_tokens(case):
     model.to("cpu")
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("options", [{}, SMALL, dict(token_budget=5), dict(token_budget=1)], ids=str)
+def test_graphs_replay_the_same_tokens(case, options):
+    model, prompts, how, right = case
+    if model.dtype != torch.float32:
+        pytest.skip("the Triton backend takes no float64")
+    served = build(model.to("cuda"), **dict(num_blocks=300, block_size=16) | options, device="cuda")
+    assert served.generate(prompts, how) == right and served.run.graphs
+    model.to("cpu")
+
+
+class Replayed:
+    """Stands for a captured graph: logits that name their row."""
+
+    def replay(self):
+        pass
+
+
+def test_of_a_replay_only_the_rows_that_are_ready_count():
+    from pagedkv.engine.batch import Batch
+    from pagedkv.engine.runner import _Graph
+
+    graph = _Graph.__new__(_Graph)
+    longs, ints = torch.zeros(4, dtype=torch.int64), torch.zeros(4, dtype=torch.int32)
+    graph.batch = Batch(longs, longs.clone(), longs.clone(), longs.clone(), ints, None, torch.zeros(4, 2).int(), 8)
+    graph.graph, graph.logits = Replayed(), torch.eye(4)
+    new = Batch(longs[:3], longs[:3], longs[:3], torch.tensor([0, 2]), ints[:3] + 1, None, torch.ones(3, 2).int(), 8)
+    assert graph.replay(new).argmax(-1).tolist() == [0, 2]
+    assert graph.batch.slots.tolist() == [0, 0, 0, -1] and graph.batch.seq_lens.tolist() == [1, 1, 1, 0]
+
+
 def test_logits_of_a_batch_are_close_to_those_alone(case):
     model, prompts, how, right = case
     rows = {}

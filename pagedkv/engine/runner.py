@@ -35,7 +35,7 @@ class Runner:
     def __call__(self, step: Step) -> list[int]:
         self.cache.copy_blocks(step.copies)
         batch = pack(step, self.rows, self.tables, self.device)
-        if self.graphs is None or batch.query_start_loc is not None or not step.ready:
+        if self.graphs is None or batch.query_start_loc is not None:
             logits = self.logits(batch)
         else:
             logits = self._replay(batch)
@@ -78,4 +78,4 @@ class _Graph:
         self.batch.slots[count:] = -1  # padding
         self.batch.seq_lens[count:] = 0
         self.graph.replay()
-        return self.logits[:count]
+        return self.logits[batch.last]  # a chunk of one token of a prompt gives none
