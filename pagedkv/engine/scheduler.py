@@ -8,6 +8,7 @@ order, so at most one request, the latest, is partly prefilled.
 
 from collections import deque
 from collections.abc import Callable
+from math import inf
 
 from pagedkv.arguments import finite_number, whole_number
 from pagedkv.block_pool import BlockPool, OutOfBlocks
@@ -31,8 +32,8 @@ class Scheduler:
         new_table: Callable[..., BlockTable] = BlockTable, max_blocks: int | None = None,
     ):  # fmt: skip
         self.pool, self.prefix, self.host, self.new_table = pool, prefix, host, new_table
-        self.token_budget = whole_number("token_budget", token_budget, 1) if token_budget is not None else 2**62
-        self.max_running = whole_number("max_running", max_running, 1) if max_running is not None else 2**62
+        self.token_budget = whole_number("token_budget", token_budget, 1) if token_budget is not None else inf
+        self.max_running = whole_number("max_running", max_running, 1) if max_running is not None else inf
         self.watermark_blocks = int(finite_number("watermark", watermark, 0, 1) * pool.num_blocks)
         most = pool.num_blocks if max_blocks is None else whole_number("max_blocks", max_blocks, 1)
         self.max_blocks = min(pool.num_blocks, most)

@@ -4,6 +4,8 @@ against the other.
 A request that may sample m tokens stores one less, so the simulator's twin of it has an output of m - 1 tokens.
 """
 
+from math import inf
+
 from pagedkv.simulation.log import Log, Stay
 from pagedkv.simulation.timeline import Timeline
 from pagedkv.simulation.workload import Request
@@ -16,7 +18,7 @@ def timeline_of(engine) -> Timeline:
     token budget or a prefix cache: in its steps a request does not grow by one token at a time.
     """
     scheduler = engine.scheduler
-    if scheduler.prefix is not None or scheduler.token_budget < 2**62:
+    if scheduler.prefix is not None or scheduler.token_budget < inf:
         raise ValueError("engine must have neither a token budget nor reuse: its requests grow by one token a step")
     if not engine.usage:
         raise ValueError("engine must have run a step")
