@@ -24,7 +24,8 @@ def lives_svg(num_blocks: int = 31, watermark: float = 0.0, output: int = 60) ->
     lost, needed = sum(row.lost for row in engine.usage), sum(PROMPTS) + len(PROMPTS) * (output - 1)
     preempted = sum(row.preempted for row in engine.usage)
     facts = [f"{len(engine.usage)} steps, {preempted} preemptions, {lost} tokens run again: {lost / needed:.0%} more"]
-    canvas, alt = pictures.lives(f"Eight requests in {num_blocks} blocks of 4", engine, facts)
+    kept = f", {watermark:.0%} kept free" if watermark else ""
+    canvas, alt = pictures.lives(f"Eight requests in {num_blocks} blocks of 4{kept}", engine, facts)
     return canvas.svg(alt)
 
 
