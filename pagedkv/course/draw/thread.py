@@ -28,19 +28,21 @@ def strip(number: str) -> tuple[Canvas, str]:
     canvas.text(LEFT + WIDTH, 24, f"“{begins}, …”", anchor="end", fill=style.MUTED)
     for row, line in enumerate(stations[number].thread.split("\n")):
         canvas.text(LEFT, 50 + 21 * row, line)
-    stored, come = f"{MIRA.generated} of the answer", MIRA.output_tokens - MIRA.generated
+    come = MIRA.output_tokens - MIRA.generated
     pieces = [
         Piece(MIRA.prompt_tokens, style.TOKEN, None, f"{MIRA.prompt_tokens} of the prompt"),
         Piece(MIRA.generated, style.TOKEN, None, f"{MIRA.generated}"),
-        Piece(come, style.BACKGROUND, None, f"{stored} so far, {come} to come"),
+        Piece(come, style.BACKGROUND, None),
     ]
     spans = draw_strip(canvas, LEFT, 94, WIDTH, 28, MIRA.total_tokens, pieces)
+    canvas.text(spans[2][0] + 8, 108, f"of the answer; {come} more to come")
     canvas.line(spans[1][0], 94, spans[1][0], 122, stroke=style.BACKGROUND, line=2)
     _stations(canvas, list(stations), number, y=142)
     sentence = stations[number].thread.replace("\n", " ")
     alt = (
-        f"{title}. {sentence} A bar of its {MIRA.total_tokens} tokens: {MIRA.prompt_tokens} of the prompt and {stored} "
-        f"are stored, {come} are to come. Below, the lessons it goes through, with {number} marked."
+        f"{title}. {sentence} A bar of its {MIRA.total_tokens} tokens: {MIRA.prompt_tokens} of the prompt and "
+        f"{MIRA.generated} of the answer are stored, {come} are to come. Below, the lessons it goes through, with "
+        f"{number} marked."
     )
     return canvas, alt
 
