@@ -6,11 +6,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from picture_rules import texts
+from prediction_rules import prediction_test
 
-from pagedkv.course.lesson_1 import environment, pictures
+from pagedkv.course.lesson_1 import environment, pictures, predictions
 from pagedkv.course.lessons import wings
+from pagedkv.simulation.workload import sample_requests
+from pagedkv.sizing import MODELS
 
 # The environment
 
@@ -100,3 +104,19 @@ def test_every_lesson_is_on_the_map():
     said = texts(pictures.chapter_map()[0])
     assert {text.split()[0] for text in said if text[0].isdigit()} == {wing.number for wing in wings()}
     assert {f"{wing.number}  {wing.title}" for wing in wings()} <= set(said)
+
+
+# Predictions
+
+
+def at_once():
+    """Requests that only take what they need against those that hold the longest one's room, in OPT-13B's 12 GiB."""
+    lengths = [request.total_tokens for request in sample_requests("paper-sharegpt", 1000, seed=0)]
+    capacity = MODELS["opt-13b"].tokens_in(12 * 2**30)
+    held = np.cumsum(lengths)
+    times = (held <= capacity).sum() / (capacity // max(lengths))
+    return {1: "about as many", 2: "about twice as many", 5: "about five times as many"}[round(times)]
+
+
+COMPUTED = {"1-at-once": at_once, "1-slot": lambda: [6, 1, 4][9 // 4] * 4 + 9 % 4}
+test_answers = prediction_test(predictions.PREDICTIONS, COMPUTED)
