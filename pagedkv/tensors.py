@@ -24,6 +24,12 @@ def is_fp8(tensor):
     return tensor.dtype == FP8
 
 
+def in_pairs(cache):
+    """Whether it is such a cache, and two of its numbers can be read at a time, as one int16."""
+    even = (*cache.stride()[:3], cache.storage_offset(), cache.data_ptr())
+    return is_fp8(cache) and cache.stride(3) == 1 and all(number % 2 == 0 for number in even)
+
+
 def without_autocast(function):
     """Decorator: run `function` outside of torch.autocast, which would multiply in other dtypes than it was given.
 

@@ -391,6 +391,65 @@ def a_soft_cap_bounds_the_scores(attend, write, device):
         close(lse, expected_lse, 2e-5)
 
 
+SINKS = [0.5, -2.0, 3.0, -INF, 40.0, -80.0]  # one that takes next to nothing, none, next to everything
+
+
+@case
+def a_sink_is_one_more_key_without_a_value(attend, write, device):
+    sinks = torch.tensor(SINKS)
+    for lengths, num_queries in (([300, 0, 1, 40], None), ([300, 0, 5, 40, 3], [70, 2, 7, 1, 0])):
+        batch = random_batch(lengths, num_queries=num_queries, heads=(6, 2), block_size=4, dtype=torch.float32)
+        for options in ({}, dict(window=200), dict(window=3, softcap=2.0, scale=0.7), dict(max_seq_len=300)):
+            out, lse = batch.to(device).run(attend, sinks=sinks.to(device), return_lse=True, **options)
+            options.pop("max_seq_len", None)
+            expected, expected_lse = batch.expected(sinks=sinks.double(), **options)
+            close(out, expected, 2e-6)
+            close(lse, expected_lse, 2e-6)
+
+
+@case
+def a_sink_is_a_factor_of_the_plain_output(attend, write, device):
+    sinks = torch.tensor(SINKS[:4], device=device)
+    for num_queries in (None, [9, 2]):
+        for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float8_e4m3fn):
+            batch, options = random_batch([150, 2], num_queries=num_queries, dtype=dtype).to(device), {}
+            if dtype == torch.float8_e4m3fn:
+                dtype, options = torch.float16, dict(k_scale=0.5, v_scale=2.0)
+                batch.q = batch.q.to(dtype)
+            plain, lse = batch.run(attend, return_lse=True, **options)
+            out, with_sink = batch.run(attend, sinks=sinks, return_lse=True, **options)
+            close(out, torch.sigmoid(lse - sinks)[..., None].cpu() * plain.cpu(), 3 * torch.finfo(dtype).eps)
+            close(with_sink, torch.logaddexp(lse, sinks), 2e-6)
+
+
+@case
+def a_sink_may_be_far_above_and_far_below_the_scores(attend, write, device):
+    k, v = mean_caches([([2, 0], [1, 1, 1, 1, 5])], 4, 3, device, elsewhere=NAN)
+    tables, lens = ints([[2, 0]], device), ints([5], device)
+    for sink, expected, expected_lse in ((1e30, 0.0, 1e30), (-1e30, 1.8, math.log(5)), (-INF, 1.8, math.log(5))):
+        for starts in (None, ints([0, 1], device)):
+            options = dict(query_start_loc=starts, sinks=torch.tensor([sink], device=device), return_lse=True)
+            out, lse = attend(ones(device, 1, 1, 16), k, v, tables, lens, **options)
+            close(out, expected)
+            close(lse, expected_lse)
+
+
+@case
+def of_merged_parts_one_has_the_sinks(attend, write, device):
+    sinks = torch.tensor([0.5, -2.0, 3.0, -INF])
+    batch = random_batch([37], block_size=4, dtype=torch.float32)
+    whole = batch.expected(sinks=sinks.double())[0]
+    batch = batch.to(device)
+    parts = []
+    for (first_block, end_block), some in (((0, 4), None), ((4, 10), sinks.to(device))):
+        length = min(end_block * 4, 37) - first_block * 4
+        tables = batch.block_tables[:, first_block:end_block].contiguous()
+        q, lens = batch.q, ints([length], device)
+        parts.append(attend(q, batch.k_cache, batch.v_cache, tables, lens, sinks=some, return_lse=True))
+    weights = torch.softmax(torch.stack([lse for _, lse in parts]), dim=0)
+    close(sum(w[..., None] * out for w, (out, _) in zip(weights, parts, strict=True)), whole)
+
+
 @case
 def parts_of_a_context_merge_by_their_lse(attend, write, device):
     batch = random_batch([37], block_size=4, dtype=torch.float32)

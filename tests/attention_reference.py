@@ -47,9 +47,9 @@ class Batch:
         )
 
 
-def reference(q, k, v, scale=None, window=None, softcap=None):
+def reference(q, k, v, scale=None, window=None, softcap=None, sinks=None):
     """The definition, in float64: q [queries, heads, dim] are the last tokens of the sequence that k, v [tokens,
-    kv_heads, dim] hold.
+    kv_heads, dim] hold. `sinks`: one more column of scores, whose values are 0.
     """
     q, k, v = q.double(), k.double(), v.double()
     out, lse = torch.zeros_like(q), torch.full(q.shape[:2], -torch.inf, dtype=torch.float64, device=q.device)
@@ -58,12 +58,17 @@ def reference(q, k, v, scale=None, window=None, softcap=None):
         end = len(k) - len(q) + i + 1
         begin = 0 if window is None else max(0, end - window)
         if end <= begin:
+            lse[i] = -torch.inf if sinks is None else sinks
             continue
         for head in range(q.shape[1]):
             scores = k[begin:end, head // group] @ q[i, head] * (q.shape[2] ** -0.5 if scale is None else scale)
             if softcap is not None:
                 scores = softcap * torch.tanh(scores / softcap)
-            out[i, head] = torch.softmax(scores, 0) @ v[begin:end, head // group]
+            values = v[begin:end, head // group]
+            if sinks is not None:
+                scores = torch.cat([scores, sinks[head, None]])
+                values = torch.cat([values, torch.zeros_like(values[:1])])
+            out[i, head] = torch.softmax(scores, 0) @ values
             lse[i, head] = torch.logsumexp(scores, 0)
     return out, lse
 

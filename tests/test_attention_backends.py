@@ -173,8 +173,8 @@ print(big[2**31].item(), out.mean().item())
     )
 
 
-def arguments(batch, return_lse):
-    options = [None] * 6 + [return_lse, "torch", False]
+def arguments(batch, return_lse, sinks=None):
+    options = [None] * 6 + [sinks, return_lse, "torch", False]
     return batch.q, batch.k_cache, batch.v_cache, batch.block_tables, batch.seq_lens, batch.query_start_loc, *options
 
 
@@ -182,6 +182,9 @@ def arguments(batch, return_lse):
 def test_paged_attention_is_a_sound_operator(return_lse):
     batch = random_batch([5, 0, 20], num_queries=[1, 0, 3], dtype=torch.float32, poison=0.0)
     torch.library.opcheck(torch.ops.pagedkv.paged_attention, arguments(batch, return_lse))
+    sinks = torch.tensor([0.5, -2.0, 3.0, -torch.inf])
+    plain, sunk = (torch.ops.pagedkv.paged_attention(*arguments(batch, True, some)) for some in (None, sinks))
+    torch.testing.assert_close(sunk[0], plain[0] * torch.sigmoid(plain[1] - sinks)[..., None].nan_to_num())
 
 
 def test_write_kv_is_a_sound_operator():
@@ -231,6 +234,6 @@ def test_the_operators_schema_has_the_options_in_their_order():
 
 
 def test_options_are_capped_by_the_tables_and_filled_by_the_shape():
-    assert Options().resolved(capacity=64, head_dim=16) == (64, 0.25, None, None, None, None)
-    assert Options(100, 2, 100, 5.0, 0.5, 0.25).resolved(64, 16) == (64, 2.0, 64, 5.0, 0.5, 0.25)
-    assert Options(max_seq_len=3, window=1).resolved(0, 16)[::2] == (0, 1, None)
+    assert Options().resolved(capacity=64, head_dim=16) == (64, 0.25, None, None, None, None, None)
+    assert Options(100, 2, 100, 5.0, 0.5, 0.25, "sinks").resolved(64, 16) == (64, 2.0, 64, 5.0, 0.5, 0.25, "sinks")
+    assert Options(max_seq_len=3, window=1).resolved(0, 16)[::2] == (0, 1, None, None)

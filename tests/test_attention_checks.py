@@ -146,6 +146,20 @@ BAD = [
     ),
     (dict(out=torch.ones(2, 4, 24)), ValueError, "out must have q's shape [2, 4, 16], not [2, 4, 24]"),
     (dict(out=torch.ones(2, 4, 16).half()), TypeError, "out must be of float32, not float16"),
+    (dict(sinks=[0.0] * 4), TypeError, "sinks must be a tensor [num_q_heads], not list"),
+    (dict(sinks=torch.zeros(4).bfloat16()), TypeError, "sinks must be of float32, not bfloat16"),
+    (dict(sinks=torch.zeros(4, 1)), ValueError, "sinks must be [num_q_heads], not of shape [4, 1]"),
+    (dict(sinks=torch.zeros(2)), ValueError, "sinks must have one number for each of q's 4 heads, not 2"),
+    (dict(sinks=torch.zeros(8)[::2]), ValueError, "sinks must be contiguous, not have stride 2"),
+    (dict(sinks=torch.zeros(4).to("meta")), ValueError, "sinks must be on the same device as the other tensors, cpu"),
+    *(
+        (
+            dict(sinks=torch.tensor([0, -torch.inf, bad, 0])),
+            ValueError,
+            f"sinks[2] must be finite, or -inf for a head without a sink, not {bad}",
+        )
+        for bad in (float("nan"), float("inf"))
+    ),
     (dict(backend="cuda"), ValueError, "backend must be one of 'auto', 'torch', 'triton', not 'cuda'"),
     (
         dict(seq_lens=ints(5, 3).to("meta")),

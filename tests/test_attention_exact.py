@@ -55,11 +55,10 @@ def test_any_batch(data):
     block_size, heads = draw(st.sampled_from([1, 2, 4, 16, 64])), draw(st.sampled_from(HEADS))
     lengths = draw(st.lists(st.integers(0, 3 * block_size + 40), min_size=1, max_size=4))
     num_queries = draw(st.none() | st.lists(st.integers(0, 80), min_size=len(lengths), max_size=len(lengths)))
-    options = draw(
-        st.fixed_dictionaries(
-            {}, optional=dict(scale=st.floats(-2, 2), window=st.integers(1, 60), softcap=st.floats(0.1, 30))
-        )
-    )
+    sink = st.just(float("-inf")) | st.floats(-20, 20, width=32)
+    sinks = st.lists(sink, min_size=heads[0], max_size=heads[0]).map(torch.tensor)
+    numbers = dict(scale=st.floats(-2, 2), window=st.integers(1, 60), softcap=st.floats(0.1, 30))
+    options = draw(st.fixed_dictionaries({}, optional=numbers | dict(sinks=sinks)))
     head_dim, poison = draw(st.sampled_from([16, 24, 80])), draw(st.sampled_from([torch.nan, torch.inf, -torch.inf]))
     seed = draw(st.integers(0, 1000))
     check(

@@ -102,6 +102,20 @@ def test_a_warm_up_leaves_the_caches_alone(monkeypatch):
     assert all((cache == 7.0).all() for cache in caches)
 
 
+def test_sinks_are_a_variant_of_their_own_and_are_warmed_up(recorded):
+    cache, sinks = torch.zeros(1, 16, 2, 16, device=DEVICE), torch.zeros(4, device=DEVICE)
+    warmup(cache, cache.clone(), 4)
+    plain = [len(one.compiled) for one in recorded]
+    warmup(cache, cache.clone(), 4, sinks=True)
+    ready = [len(one.compiled) for one in recorded]
+    assert ready == [2 * plain[0], plain[1], 2 * plain[2], plain[3]]  # merging partial results is the same
+    for starts in (None, torch.arange(3, dtype=torch.int32, device=DEVICE)):
+        tables = torch.zeros(2, 20, dtype=torch.int32, device=DEVICE)
+        q = torch.zeros(2, 4, 16, device=DEVICE)
+        attend(q, cache, cache.clone(), tables, tables[:, 0].contiguous(), query_start_loc=starts, sinks=sinks)
+    assert [len(one.compiled) for one in recorded] == ready
+
+
 @pytest.mark.parametrize("num_seqs", [1, 5, 64, 1000])
 @pytest.mark.parametrize("longest", [1, 128, 129, 4096, 100_000])
 @pytest.mark.parametrize("row_bytes", [32, 128, 256, 1024])

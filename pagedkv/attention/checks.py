@@ -58,7 +58,7 @@ def shapes_attention(q, k_cache, v_cache, block_tables, seq_lens, query_start_lo
             raise ValueError(f"out must have a place for each number, not strides {list(out.stride())}")
 
 
-def options_attention(options, k_cache):
+def options_attention(options, q, k_cache):
     """Check the options that were given."""
     if options.max_seq_len is not None:
         whole_number("max_seq_len", options.max_seq_len)
@@ -72,10 +72,15 @@ def options_attention(options, k_cache):
     except (TypeError, ValueError) as error:  # other libraries write 0 or -1 for that
         raise type(error)(f"{error}; None turns it off") from None
     scales(k_cache, options.k_scale, options.v_scale)
+    if options.sinks is not None:
+        _tensor("sinks", options.sinks, 1, "[num_q_heads]", (torch.float32,), q.device)
+        if len(options.sinks) != q.shape[1]:
+            raise ValueError(f"sinks must have one number for each of q's {q.shape[1]} heads, not {len(options.sinks)}")
+        _contiguous("sinks", options.sinks)
 
 
 def values_attention(q, k_cache, block_tables, seq_lens, query_start_loc, options):
-    """Check lengths, query ranges, and the table entries that will be used. Takes resolved options."""
+    """Check lengths, query ranges, the table entries that will be used, and sinks. Takes resolved options."""
     max_seq_len, window = options.max_seq_len, options.window
     num_blocks, block_size = k_cache.shape[:2]
     lengths = seq_lens.long()
@@ -107,6 +112,11 @@ def values_attention(q, k_cache, block_tables, seq_lens, query_start_loc, option
         raise ValueError(
             f"block_tables[{row}, {column}] must be a block from 0 to {num_blocks - 1}, not "
             f"{int(block_tables[row, column])}"
+        )
+    if options.sinks is not None and not (options.sinks < float("inf")).all():
+        head = int((~(options.sinks < float("inf"))).nonzero()[0])
+        raise ValueError(
+            f"sinks[{head}] must be finite, or -inf for a head without a sink, not {float(options.sinks[head])}"
         )
 
 

@@ -20,7 +20,7 @@ BACKENDS = ("auto", "torch", "triton")
 def attend(q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, options, out, return_lse, backend, validate):
     """`pagedkv.attention.paged.paged_attention`; always returns (out, lse), lse None if it was not asked for."""
     checks.shapes_attention(q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, out)
-    checks.options_attention(options, k_cache)
+    checks.options_attention(options, q, k_cache)
     run = pick_backend(backend, q, k_cache)
     options = options.resolved(block_tables.shape[1] * k_cache.shape[1], q.shape[2])
     if validate or q.is_cpu:

@@ -15,13 +15,13 @@ from pagedkv.attention.options import Options
 def paged_attention(
     q: Tensor, k_cache: Tensor, v_cache: Tensor, block_tables: Tensor, seq_lens: Tensor, query_start_loc: Tensor | None,
     max_seq_len: int | None, scale: float | None, window: int | None, softcap: float | None,
-    k_scale: float | None, v_scale: float | None, return_lse: bool, backend: str, validate: bool,
+    k_scale: float | None, v_scale: float | None, sinks: Tensor | None, return_lse: bool, backend: str, validate: bool,
 ) -> list[Tensor]:  # fmt: skip
     """[out], or [out, lse] with `return_lse`.
 
     The options stand one by one, in the order of `Options`: a schema is flat.
     """
-    options = Options(max_seq_len, scale, window, softcap, k_scale, v_scale)
+    options = Options(max_seq_len, scale, window, softcap, k_scale, v_scale, sinks)
     results = dispatch.attend(
         q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, options, None, return_lse, backend, validate
     )
@@ -31,7 +31,7 @@ def paged_attention(
 @paged_attention.register_fake
 def _(
     q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, max_seq_len, scale, window, softcap, k_scale, v_scale,
-    return_lse, backend, validate,
+    sinks, return_lse, backend, validate,
 ):  # fmt: skip
     out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
     return [out, torch.empty(q.shape[:2], dtype=torch.float32, device=q.device)] if return_lse else [out]

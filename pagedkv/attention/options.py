@@ -5,6 +5,8 @@
 
 from typing import NamedTuple
 
+from torch import Tensor
+
 
 class Options(NamedTuple):
     """The options of `pagedkv.attention.paged.paged_attention`, under their names there; None where left out.
@@ -25,6 +27,8 @@ class Options(NamedTuple):
     """What the keys of an FP8 cache are multiplied by."""
     v_scale: float | None = None
     """The same for the values."""
+    sinks: Tensor | None = None
+    """float32 [num_q_heads]: one more logit for each query head, with no value."""
 
     def resolved(self, capacity: int, head_dim: int) -> "Options":
         """With lengths that tables with room for `capacity` tokens can have, and the scale of `head_dim`.
@@ -38,7 +42,7 @@ class Options(NamedTuple):
         max_seq_len = capacity if self.max_seq_len is None else min(int(self.max_seq_len), capacity)
         scale = head_dim**-0.5 if self.scale is None else float(self.scale)
         window = None if self.window is None else min(int(self.window), max(capacity, 1))
-        numbers = self[3:]
+        numbers = self[3:6]
         if numbers != (None, None, None):  # a microsecond that a call without them is spared
             numbers = (x if x is None else float(x) for x in numbers)
-        return Options(max_seq_len, scale, window, *numbers)
+        return Options(max_seq_len, scale, window, *numbers, self.sinks)

@@ -8,7 +8,7 @@ from pagedkv.attention.options import Options
 
 def paged_attention(
     q, k_cache, v_cache, block_tables, seq_lens, *, query_start_loc=None, max_seq_len=None, scale=None, window=None,
-    softcap=None, k_scale=None, v_scale=None, out=None, return_lse=False, backend="auto", validate=False,
+    softcap=None, sinks=None, k_scale=None, v_scale=None, out=None, return_lse=False, backend="auto", validate=False,
 ):  # fmt: skip
     """Causal attention of the last tokens of each sequence over K and V that lie in blocks; shaped like `q`, no
     gradients.
@@ -28,16 +28,19 @@ def paged_attention(
       replay sees the last max_seq_len tokens.
     scale: 1/sqrt(head_dim) if left out. window: how many tokens a query sees, itself included; None: all.
     softcap: scores become softcap * tanh(score / softcap), before the mask; None: they stay as they are.
+    sinks: float32 [num_q_heads], one more logit a head, neither scaled nor capped, as if each query saw one more key
+      whose value is 0 (gpt-oss): the output is multiplied by sigmoid(lse - sink). -inf: a head without one.
     k_scale, v_scale: what an FP8 cache is multiplied by.
     return_lse: return (out, lse), lse float32 [num_tokens, num_q_heads] being the natural log(sum of e^score): it makes
-      results over parts of a context mergeable. Libraries that count in powers of 2 return lse / ln 2.
-    A query that sees nothing (a seq_lens of 0) gives zeros and an lse of -inf.
+      results over parts of a context mergeable. A sink is in the sum, so that of the parts exactly one is given
+      the sinks. Libraries that count in powers of 2 return lse / ln 2.
+    A query that sees nothing (a seq_lens of 0) gives zeros and an lse of -inf, or its sink.
 
     Raises TypeError or ValueError that names the argument. Lengths and table entries are looked at on a CPU always, on
     a GPU only with `validate`, which waits for it.
     After Kwon et al., "Efficient Memory Management for Large Language Model Serving with PagedAttention" (SOSP 2023).
     """
-    options = Options(max_seq_len, scale, window, softcap, k_scale, v_scale)
+    options = Options(max_seq_len, scale, window, softcap, k_scale, v_scale, sinks)
     if torch.compiler.is_compiling():
         results = operators.paged_attention(
             q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, *options, return_lse, backend, validate

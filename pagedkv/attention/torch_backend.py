@@ -44,17 +44,17 @@ def decode(q, k_cache, v_cache, block_tables, seq_lens, options, out, lse):
 
     Takes checked arguments, writes `out` and `lse`; on a GPU it does not wait for the device.
     """
-    if q.is_cpu and len(q) and options[2:] == (None,) * 4 and not is_fp8(k_cache):
+    if q.is_cpu and len(q) and options[2:6] == (None,) * 4 and not is_fp8(k_cache):
         longest = int(seq_lens.max())
         if 0 < longest <= CHUNK and len(q) * longest <= SHORT:
-            return decode_at_once(longest, q, k_cache, v_cache, block_tables, seq_lens, options.scale, out, lse)
+            return decode_at_once(longest, q, k_cache, v_cache, block_tables, seq_lens, options, out, lse)
     row = torch.arange(q.shape[0], device=q.device)
     tiles = Tiles(row, row, seq_lens.long() - 1, torch.ones_like(row), 1)
     span = None if q.is_cpu else min(options.max_seq_len, options.window or options.max_seq_len)
     attend(tiles, span, q, k_cache, v_cache, block_tables, options, out, lse)
 
 
-def decode_at_once(longest, q, k_cache, v_cache, block_tables, seq_lens, scale, out, lse):
+def decode_at_once(longest, q, k_cache, v_cache, block_tables, seq_lens, options, out, lse):
     """Decode of sequences that are short enough to be gathered whole: a third of the operations, since a call of few
     tokens takes as long as they are many.
     """
@@ -68,11 +68,14 @@ def decode_at_once(longest, q, k_cache, v_cache, block_tables, seq_lens, scale, 
     block = block_tables.gather(1, readable >> (block_size.bit_length() - 1)).long()
     at = block.masked_fill_(lengths == 0, 0), readable & (block_size - 1)
     keys, values = k_cache[at].to(dtype), v_cache[at].to(dtype)  # [num_seqs, longest, num_kv_heads, head_dim]
-    queries = (q.to(dtype) * scale).unflatten(1, (-1, group))  # [num_seqs, num_kv_heads, group, head_dim]
+    queries = (q.to(dtype) * options.scale).unflatten(1, (-1, group))  # [num_seqs, num_kv_heads, group, head_dim]
     scores = queries @ keys.permute(0, 2, 3, 1)
     scores.masked_fill_((positions >= lengths)[:, None, None], float("-inf"))
-    result = (scores.softmax(-1) @ values.transpose(1, 2)).masked_fill_((lengths == 0)[:, :, None, None], 0.0)
-    out.copy_(result.flatten(1, 2))
+    if options.sinks is not None:  # one more key, whose value is 0
+        column = options.sinks.to(dtype).view(-1, group, 1)
+        scores = torch.cat([scores, column.expand(len(q), -1, -1, -1)], -1)
+    result = scores.softmax(-1)[..., :longest] @ values.transpose(1, 2)
+    out.copy_(result.masked_fill_((lengths == 0)[:, :, None, None], 0.0).flatten(1, 2))
     if lse is not None:
         lse.copy_(scores.logsumexp(-1).flatten(1))
 
@@ -106,7 +109,7 @@ def attend(tiles, span, q, k_cache, v_cache, block_tables, options, out, lse):
         k_cache.shape[1:3],
     )
     group, dtype, device = num_q_heads // num_kv_heads, torch.promote_types(q.dtype, torch.float32), q.device
-    _, scale, window, softcap, k_scale, v_scale = options
+    _, scale, window, softcap, k_scale, v_scale, sinks = options
     if num_tiles == 0:
         return
     step = torch.minimum(torch.arange(tiles.size, device=device), tiles.count[:, None] - 1)
@@ -149,6 +152,10 @@ def attend(tiles, span, q, k_cache, v_cache, block_tables, options, out, lse):
         weights = scores.sub_(finite(m).unsqueeze(-1)).exp_()
         part = SoftmaxState(m, weights.sum(-1), v_rows.multiply(weights, v_index))
         merge_rows(state, touched, tile - touched.start, part)
+
+    if sinks is not None:  # one more key, whose value is 0
+        sink = sinks.to(dtype).view(num_kv_heads, -1).repeat_interleave(tiles.size, 1)  # [num_kv_heads, group * size]
+        state.merge(SoftmaxState(sink, torch.ones_like(sink), torch.zeros_like(sink)[..., None]))
 
     def by_token(x):  # [num_tiles, num_kv_heads, group * size, ...] to [num_tiles, size, num_q_heads, ...]
         return x.unflatten(2, (group, tiles.size)).movedim(3, 1).flatten(2, 3)

@@ -26,9 +26,10 @@ from pagedkv.attention.triton.launch import (
     no_parts,
     power_of_2,
     tanh,
+    with_sink,
 )
 from pagedkv.sizing import ceil_div
-from pagedkv.tensors import is_fp8
+from pagedkv.tensors import in_pairs
 
 LOG2_E = tl.constexpr(1.4426950408889634)
 FEW_PARTS, MANY_PARTS = 4, 32  # partial results that a merge holds at a time
@@ -51,7 +52,7 @@ def _two_e4m3(pairs, ASM: tl.constexpr):
 
 @triton.jit(do_not_specialize=["num_splits", "split_tokens", "window", "scale", "v_scale", "softcap", "table_stride"])
 def decode_kernel(
-    q_ptr, k_ptr, v_ptr, block_tables, seq_lens, out_ptr, lse_ptr, part_ptr,
+    q_ptr, k_ptr, v_ptr, block_tables, seq_lens, sinks, out_ptr, lse_ptr, part_ptr,
     num_splits, split_tokens, window, scale, v_scale, softcap, table_stride,
     q_token, q_head, q_dim, k_block, k_slot, k_head, k_dim, v_block, v_slot, v_head, v_dim,
     out_token, out_head, out_dim,
@@ -129,6 +130,12 @@ def decode_kernel(
             pos = tl.minimum(at + TILE + cols, hi - 1)
             block_ids = tl.load(table + pos // BLOCK)  # of the next tile: its loads need not wait
 
+        if sinks is not None:  # the first split counts it
+            sink = tl.load(sinks + heads, in_group < GROUP, float("-inf")) * LOG2_E
+            m, shrink, weight = with_sink(m, tl.where(split == 0, sink, float("-inf")))
+            acc, norm = acc * shrink[:, None], norm * shrink[:, None] + weight[:, None] / TILE
+            if FP8_PAIRS:
+                acc_odd *= shrink[:, None]
         norm = tl.sum(norm, 1)
         alone = (split == 0) & (lo + split_tokens >= length)  # the only split
         seen = (norm != 0) | (alone & (lo < hi))  # else no token, or a part whose scores are all -inf
@@ -195,21 +202,20 @@ def decode(q, k_cache, v_cache, block_tables, seq_lens, options, out, lse):
     Takes checked arguments.
     """
     num_seqs, num_heads, head_dim = q.shape
-    max_seq_len, scale, window, softcap, k_scale, v_scale = options
+    max_seq_len, scale, window, softcap, k_scale, v_scale, sinks = options
     if num_seqs == 0:
         return
     if num_seqs > GRID_LIMIT:
         raise ValueError(f"seq_lens must have at most {GRID_LIMIT} sequences for backend 'triton', not {num_seqs}")
     compute = compute_dtype(q, k_cache)
-    pairs = is_fp8(k_cache) and _in_pairs(k_cache) and _in_pairs(v_cache)
+    pairs = in_pairs(k_cache) and in_pairs(v_cache)
     if pairs:
         k_cache, v_cache = k_cache.view(torch.int16), v_cache.view(torch.int16)
     _, block_size, num_kv_heads, dim = k_cache.shape
-    group = num_heads // num_kv_heads
+    device, group = q.get_device(), num_heads // num_kv_heads
     rows, lanes = min(max(16, power_of_2(group)), 64), max(16, power_of_2(dim))
     programs = num_kv_heads * ceil_div(group, rows)
     window = max_seq_len if window is None else min(window, max_seq_len)
-    device = q.get_device()
     tile, stages, split_tokens, num_splits = decode_launch(
         lanes * k_cache.element_size(), programs, num_seqs, max(window, 1), multiprocessors(device)
     )
@@ -229,11 +235,11 @@ def decode(q, k_cache, v_cache, block_tables, seq_lens, options, out, lse):
     launch_decode(
         device,
         (programs, num_splits, num_seqs),
-        (q, k_cache, v_cache, block_tables, seq_lens, out, lse, part),
+        (q, k_cache, v_cache, block_tables, seq_lens, sinks, out, lse, part),
         numbers,
         (*q.stride(), *k_strides, *v_strides, *out_strides),
         (group, rows, dim, lanes, block_size, tile, same, compute, pairs, asm, softcap is not None, pdl),
-        (q.dtype, k_cache.dtype, lse is None),
+        (q.dtype, k_cache.dtype, sinks is None, lse is None),
         num_warps=4,
         num_stages=stages,
         launch_pdl=pdl,
@@ -252,9 +258,3 @@ def decode(q, k_cache, v_cache, block_tables, seq_lens, options, out, lse):
             num_stages=1,
             launch_pdl=pdl,
         )
-
-
-def _in_pairs(cache):
-    """Whether two FP8 numbers can be read at a time, as one int16."""
-    even = (*cache.stride()[:3], cache.storage_offset(), cache.data_ptr())
-    return cache.stride(3) == 1 and all(number % 2 == 0 for number in even)

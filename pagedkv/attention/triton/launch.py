@@ -114,6 +114,15 @@ def tanh(x):
     return tl.where(x < 0, e - 1, 1 - e) / (1 + e)
 
 
+@triton.jit
+def with_sink(m, sink):
+    """One more logit, whose value is 0, for an online softmax in powers of two: the new m, what the sums so far shrink
+    by, and what comes to the norm.
+    """
+    base = tl.maximum(m, sink)
+    return base, tl.exp2(m - base), tl.exp2(sink - base)
+
+
 def power_of_2(n: int) -> int:
     """The next one, n itself included (Triton's own function for this takes microseconds)."""
     return 1 << (n - 1).bit_length()

@@ -18,6 +18,7 @@ from pagedkv.attention.triton.launch import (
     power_of_2,
     prefill_launch,
     tanh,
+    with_sink,
 )
 from pagedkv.sizing import ceil_div
 
@@ -83,7 +84,7 @@ def _attend(
 
 @triton.jit(do_not_specialize=["num_seqs", "window", "scale", "v_scale", "softcap", "table_stride"])
 def prefill_kernel(
-    q_ptr, k_ptr, v_ptr, block_tables, seq_lens, query_start_loc, out_ptr, lse_ptr,
+    q_ptr, k_ptr, v_ptr, block_tables, seq_lens, query_start_loc, sinks, out_ptr, lse_ptr,
     num_seqs, window, scale, v_scale, softcap, table_stride,
     q_token, q_head, q_dim, k_block, k_slot, k_head, k_dim, v_block, v_slot, v_head, v_dim,
     out_token, out_head, out_dim,
@@ -138,6 +139,10 @@ def prefill_kernel(
             DIM, LANES, BLOCK, TILE, SAME_STRIDES, COMPUTE, SOFTCAP, MASKED=True,
         )  # fmt: skip
         seen = mine & (positions >= 0)  # else the row stands before the sequence and sees nothing
+        if sinks is not None:
+            m, shrink, weight = with_sink(m, tl.load(sinks + head, mine, float("-inf")) * LOG2_E)
+            acc, norm = acc * shrink[:, None], norm * shrink + weight
+            seen |= norm != 0
         m, norm = tl.where(seen, m, float("-inf")), tl.where(seen, norm, 1.0)
         result = as_output(acc / norm[:, None] * v_scale, out_ptr)
         tl.store(
@@ -157,7 +162,7 @@ def prefill(q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, option
     Takes checked arguments.
     """
     num_tokens, num_heads, head_dim = q.shape
-    max_seq_len, scale, window, softcap, k_scale, v_scale = options
+    max_seq_len, scale, window, softcap, k_scale, v_scale, sinks = options
     if num_tokens == 0:
         return
     _, block_size, num_kv_heads, _ = k_cache.shape
@@ -183,11 +188,11 @@ def prefill(q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, option
     launch_prefill(
         q.get_device(),
         (num_kv_heads * ceil_div(group, heads), tiles, 1),
-        (q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, out, lse),
+        (q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, sinks, out, lse),
         numbers,
         (*q.stride(), *k_cache.stride(), *v_cache.stride(), *out.stride()),
         (group, heads, rows, head_dim, lanes, block_size, tile, 256, same, compute, softcap is not None),
-        (q.dtype, k_cache.dtype, lse is None),
+        (q.dtype, k_cache.dtype, sinks is None, lse is None),
         num_warps=warps,
         num_stages=stages,
         maxnreg=max_registers,

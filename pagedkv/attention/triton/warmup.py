@@ -14,20 +14,21 @@ from pagedkv.sizing import ceil_div
 from pagedkv.tensors import is_fp8
 
 
-def warmup(k_cache, v_cache, num_q_heads, *, dtype=None, softcap=None, return_lse=False):
+def warmup(k_cache, v_cache, num_q_heads, *, dtype=None, softcap=None, sinks=False, return_lse=False):
     """Run every variant of the kernels on sequences without tokens: nothing is read from the caches, and nothing
     written.
 
     k_cache, v_cache [num_blocks, block_size, num_kv_heads, head_dim], as the calls to come will hand them over.
     num_q_heads: the model's, a multiple of the KV heads. dtype: q's, the caches' own if left out (bfloat16 over FP8
     caches).
-    softcap, return_lse: as in the calls to come; one number of softcap serves for all.
+    softcap, return_lse: as in the calls to come; one number of softcap serves for all. sinks: whether they give some.
 
     A call with other strides is compiled when it comes. Arguments are not checked.
     """
     num_kv_heads, head_dim = k_cache.shape[2:]
     dtype = dtype or (torch.bfloat16 if is_fp8(k_cache) else k_cache.dtype)
     device = k_cache.device
+    sinks = torch.zeros(num_q_heads, device=device) if sinks else None
     programs = num_kv_heads * ceil_div(num_q_heads // num_kv_heads, 64)  # for one sequence; see `decode`
     wave = (
         multiprocessors(k_cache.get_device()) // programs + 1
@@ -38,7 +39,7 @@ def warmup(k_cache, v_cache, num_q_heads, *, dtype=None, softcap=None, return_ls
         lse = torch.empty(q.shape[:2], dtype=torch.float32, device=device) if return_lse else None
         tables = torch.zeros(num_seqs, longest, dtype=torch.int32, device=device)
         lengths = torch.zeros(num_seqs, dtype=torch.int32, device=device)
-        options = Options(longest, scale=1.0, softcap=softcap)
+        options = Options(longest, scale=1.0, softcap=softcap, sinks=sinks)
         decode(q, k_cache, v_cache, tables, lengths, options, torch.empty_like(q), lse)
     starts = torch.arange(num_seqs + 1, dtype=torch.int32, device=device)
     prefill(q, k_cache, v_cache, tables, lengths, starts, options, torch.empty_like(q), lse)
