@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -152,6 +153,14 @@ def test_a_timing_walks_over_the_copies_and_reports_its_spread():
     timing = measure(seen.append, 3, CPU, runs=2)
     assert set(seen) == {0, 1, 2} and len(timing.runs_us) == 2
     assert Timing(10.0, [9.0, 10.0, 11.0]).spread == pytest.approx(0.1)
+
+
+def test_a_timing_is_the_median_of_its_runs_medians(monkeypatch):
+    """On a clock that this test sets: the calls of the two runs take 1, 1, 10 and 3, 3, 20 µs."""
+    seconds = iter(1e-6 * np.cumsum([x for took in (1, 1, 10, 3, 3, 20) for x in (0, took)]))
+    monkeypatch.setattr("pagedkv.bench.timing.time.perf_counter", lambda: next(seconds))
+    timing = measure(lambda copy: None, 1, CPU, runs=2)
+    assert timing.runs_us == pytest.approx([1, 3]) and timing.us == pytest.approx(2)
 
 
 def test_the_mean_takes_the_peers_better_variant_and_each_case_once():
