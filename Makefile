@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN = .venv/bin
 ROOT = $(if $(filter 0,$(shell id -u)),--allow-root)
 
-.PHONY: lab test units compare thorough notebooks pages figures bench browser lint teach handout
+.PHONY: lab test units compare thorough notebooks site figures bench browser lint teach handout
 
 lab: .venv/ready                ## open JupyterLab on the first lesson; without a browser, the address is printed
 	$(BIN)/jupyter lab $(ROOT) --LabApp.default_url=/lab/tree/notebooks/1_start_here.ipynb
@@ -24,8 +24,8 @@ thorough: .venv/ready           ## what nobody need wait for: every cell twice, 
 notebooks: .venv/ready          ## execute every notebook in place and derive the learner's editions
 	$(BIN)/python -m pagedkv.course.editions
 
-pages: .venv/ready              ## write every notebook as a page for a browser, to html/
-	$(BIN)/jupyter nbconvert --to html --template pages --TemplateExporter.extra_template_basedirs=pagedkv/course --output-dir html notebooks/*.ipynb
+site: .venv/site                ## the web book, in build/html: every lesson as it is stored, and the engine's modules
+	$(BIN)/python -m pagedkv.course.book
 
 figures: .venv/ready            ## redraw figures/
 	$(BIN)/python -m pagedkv.course.figures
@@ -33,7 +33,7 @@ figures: .venv/ready            ## redraw figures/
 bench: .venv/ready              ## measure the kernels on a GPU, the CPU's share as ratios
 	$(BIN)/python -m pagedkv.bench
 
-browser: .venv/browser          ## every notebook in a real browser
+browser: .venv/browser          ## every notebook and every page of the book in a real browser
 	CI=1 $(BIN)/pytest -m browser
 
 lint: .venv/ready               ## the rules and the format of package and tests
@@ -52,7 +52,11 @@ handout:                        ## handout.zip: the committed course without sol
 	$(BIN)/pip install -r requirements.txt -e .
 	touch $@
 
-.venv/browser: .venv/ready
+.venv/site: .venv/ready
+	$(BIN)/pip install -e ".[site]"
+	touch $@
+
+.venv/browser: .venv/site
 	$(BIN)/pip install -e ".[browser]"
 	touch $@
 

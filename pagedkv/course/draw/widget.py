@@ -71,4 +71,6 @@ def explore(picture: Callable[..., str], buttons: Sequence = (), inputs: Sequenc
     redraw()
     shown = [control for control in (*controls.values(), *inputs) if isinstance(control, ipywidgets.Widget)]
     wrap = {"display": "flex", "flex_flow": "row wrap"}
-    return ipywidgets.VBox([ipywidgets.Box(shown, layout=wrap), ipywidgets.Box(list(buttons), layout=wrap), pane])
+    box = ipywidgets.VBox([ipywidgets.Box(shown, layout=wrap), ipywidgets.Box(list(buttons), layout=wrap), pane])
+    box.picture, box.controls = picture, controls  # for a book, which draws beforehand what they can reach
+    return box
