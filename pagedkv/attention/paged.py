@@ -13,29 +13,29 @@ def paged_attention(
     """Causal attention of the last tokens of each sequence over K and V that lie in blocks; shaped like `q`, no
     gradients.
 
-    Decode: q [num_seqs, num_q_heads, head_dim]. Prefill or mixed: q [num_tokens, num_q_heads, head_dim] and
-    query_start_loc int32 [num_seqs + 1]; the queries of sequence i are q[query_start_loc[i] : query_start_loc[i + 1]].
-    k_cache, v_cache [num_blocks, block_size, num_kv_heads, head_dim], of q's dtype or float8_e4m3fn. Any strides: a
-      cache with heads first, [num_blocks, num_kv_heads, block_size, head_dim], is handed over as .permute(0, 2, 1, 3).
-    block_tables int32 [num_seqs, max_blocks]: block ids in logical order. Entries past the last block in use, or before
-      the window, are not read.
-    seq_lens int32 [num_seqs]: tokens stored, those of q included. Slots past them never matter. NaN or infinity in keys
-      and values that a query sees is told by its output. As in every attention, a weight of 0 does not hide it: within
-      a sequence, NaN of a later token, or of one before its window, may reach a query as 0 * NaN.
-
-    max_seq_len: an upper bound of seq_lens that the host knows; as many tokens as the tables have room for, if left
+    - `q`: for decode [num_seqs, num_q_heads, head_dim]; for prefill or mixed [num_tokens, num_q_heads, head_dim].
+    - `query_start_loc`: int32 [num_seqs + 1], for prefill or mixed: the queries of sequence i are
+      q[query_start_loc[i] : query_start_loc[i + 1]].
+    - `k_cache`, `v_cache`: [num_blocks, block_size, num_kv_heads, head_dim], of q's dtype or float8_e4m3fn,
+      with any strides: a cache with heads before block_size is handed over as .permute(0, 2, 1, 3).
+    - `block_tables`: int32 [num_seqs, max_blocks], block ids in logical order. Entries past the last block in use, or
+      before the window, are not read.
+    - `seq_lens`: int32 [num_seqs], tokens stored, those of q included. Slots past them never matter. NaN or infinity in
+      keys and values that a query sees is told by its output. As in every attention, a weight of 0 does not hide it:
+      within a sequence, NaN of a later token, or of one before its window, may reach a query as 0 * NaN.
+    - `max_seq_len`: an upper bound of seq_lens that the host knows; as many tokens as the tables have room for, if left
       out. A tight one saves work and memory for partial results. A captured graph keeps it: of a longer sequence a
       replay sees the last max_seq_len tokens.
-    scale: 1/sqrt(head_dim) if left out. window: how many tokens a query sees, itself included; None: all.
-    softcap: scores become softcap * tanh(score / softcap), before the mask; None: they stay as they are.
-    sinks: float32 [num_q_heads], one more logit a head, neither scaled nor capped, as if each query saw one more key
-      whose value is 0 (gpt-oss): the output is multiplied by sigmoid(lse - sink). -inf: a head without one.
-    k_scale, v_scale: what an FP8 cache is multiplied by.
-    return_lse: return (out, lse), lse float32 [num_tokens, num_q_heads] being the natural log(sum of e^score): it makes
-      results over parts of a context mergeable. A sink is in the sum, so that of the parts exactly one is given
+    - `scale`: 1/sqrt(head_dim) if left out. `window`: how many tokens a query sees, itself included; None: all.
+    - `softcap`: scores become softcap * tanh(score / softcap), before the mask; None: they stay as they are.
+    - `sinks`: float32 [num_q_heads], one more logit a head, neither scaled nor capped, as if each query saw one more
+      key whose value is 0 (gpt-oss): the output is multiplied by sigmoid(lse - sink). -inf: a head without one.
+    - `k_scale`, `v_scale`: what an FP8 cache is multiplied by.
+    - `return_lse`: return (out, lse), lse float32 [num_tokens, num_q_heads] being the natural log(sum of e^score): it
+      makes results over parts of a context mergeable. A sink is in the sum, so that of the parts exactly one is given
       the sinks. Libraries that count in powers of 2 return lse / ln 2.
-    A query that sees nothing (a seq_lens of 0) gives zeros and an lse of -inf, or its sink.
 
+    A query that sees nothing (a seq_lens of 0) gives zeros and an lse of -inf, or its sink.
     Raises TypeError or ValueError that names the argument. Lengths and table entries are looked at on a CPU always, on
     a GPU only with `validate`, which waits for it.
     After Kwon et al., "Efficient Memory Management for Large Language Model Serving with PagedAttention" (SOSP 2023).

@@ -15,6 +15,8 @@ from pagedkv.kv_cache import PagedKVCache
 
 
 class Batch(NamedTuple):
+    """The tokens of one step, flat, and what attention needs to tell them apart."""
+
     tokens: Tensor  # int64 [num_tokens]
     positions: Tensor  # int64 [num_tokens]
     slots: Tensor  # int64 [num_tokens]: where their K and V go

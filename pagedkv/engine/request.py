@@ -96,6 +96,8 @@ class Step:
 
 
 class Token(NamedTuple):
+    """One token as it is handed out; the last of a request says why it is the last."""
+
     request_id: int
     token: int
     finish_reason: str | None  # of the last: "length", or "stop"

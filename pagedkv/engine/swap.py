@@ -8,6 +8,8 @@ from pagedkv.kv_cache import PagedKVCache
 
 
 class Parked(NamedTuple):
+    """Where the K and V of a preempted request are in host memory."""
+
     blocks: list[int]  # of the host's pool
     num_tokens: int
 

@@ -5,7 +5,7 @@ One step is one token for each running request; the prefill, which stores the wh
 request ends when prompt and output are stored (an engine can spare itself the K/V of the very last token; here it
 counts). At each step running requests grow first, in the order of admission. If one cannot, the latest admitted is
 preempted: its memory is freed, it goes back to the head of the queue with what it has generated as part of its prompt
-(recomputation), and nothing is admitted in that step.
+(recomputation), and nothing is admitted in that step::
 
     timeline = simulate(sample_requests("azure-conv", 300), MaxLength(Arena(15728)), 15728)
     timeline.shares()                  # a dict: token_states, reserved, internal, external, free

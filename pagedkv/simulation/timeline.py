@@ -55,18 +55,18 @@ class Timeline:
     """One run as arrays with one entry per change point. Growth changes them at every step, so each step is a change
     point; an idle gap, however long, is a single one.
 
-    step, duration                 the point's first step, and how many steps it lasts
-    token_states                   slots that hold the K/V of a token
-    reserved                       slots that will be used later by the request that holds them
-    internal                       slots that the policy asked for and nobody will ever use
-    free                           slots that any request could use: the free blocks of a pool; the holes of an arena,
-                                   while a request waits only those that could take the head of the queue
-    external                       all others: holes too small for it, the allocator's rounding, what is not the
-                                   policy's. The five add up to `capacity`
-    rounding                       the part of `external` that the allocator added to what it was asked for
-    running, waiting               requests
-    wanted                         slots that the head of the queue asks an arena for; 0 while none waits, or in a pool
-    preemptions, copied_tokens     requests preempted, and tokens moved to a larger extent, in the point's first step
+    - `step`, `duration`: the point's first step, and how many steps it lasts
+    - `token_states`: slots that hold the K/V of a token
+    - `reserved`: slots that will be used later by the request that holds them
+    - `internal`: slots that the policy asked for and nobody will ever use
+    - `free`: slots that any request could use: the free blocks of a pool; the holes of an arena, while a request waits
+      only those that could take the head of the queue
+    - `external`: all others: holes too small for it, the allocator's rounding, what is not the policy's. The five add
+      up to `capacity`
+    - `rounding`: the part of `external` that the allocator added to what it was asked for
+    - `running`, `waiting`: requests
+    - `wanted`: slots that the head of the queue asks an arena for; 0 while none waits, or in a pool
+    - `preemptions`, `copied_tokens`: requests preempted, and tokens moved to a larger extent, in the point's first step
 
     `refused` maps the ids of requests that can never fit to the reason, `finished` those of the others to their last
     step.
