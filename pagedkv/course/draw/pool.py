@@ -21,7 +21,7 @@ def pool_and_tables(
     names: Sequence[str] = (),
 ) -> tuple[Canvas, str]:
     """Tables above, pool below; each slot shows the position that it holds. A block with several owners is outlined
-    twice.
+    twice, and has a band in the colour of each owner but the first.
 
     `picked` is (sequence, position): its entry, its slot and its address are set off. `say` is a line of text under the
     title, `note` is added to what is said about the pool, `names` fixes the order of the colours where tables come and
@@ -48,7 +48,7 @@ def pool_and_tables(
         for name, table in tables.items()
     }
     left = max([130, *(36 + 1.12 * style.text_width(said) for said in words.values())])  # bold is wider
-    held: dict[int, tuple[str, list[range]]] = {}  # block -> its colour, and the positions that each owner has in it
+    held: dict[int, list[tuple[str, range]]] = {}  # block -> the colour of each owner, and its positions there
     entries = []
     for row, (name, table) in enumerate(tables.items()):
         fill = style.request_colour([*(names or tables)].index(name))
@@ -56,7 +56,7 @@ def pool_and_tables(
             on_path = picked is not None and (name, logical) == (picked[0], address.logical_block)
             entries.append((on_path, row, logical, block, fill))
             positions = range(logical * size, min(logical * size + size, table.num_tokens))
-            held.setdefault(block, (fill, []))[1].append(positions)
+            held.setdefault(block, []).append((fill, positions))
     lanes: dict[int, list] = {}  # column of the pool -> the arrows that pass its first row, on the left of its blocks
     for entry in entries:
         if entry[3] >= per_row:
@@ -81,13 +81,16 @@ def pool_and_tables(
         canvas.text(14, 95 + row * ROW, words[name], bold=picked is not None and name == picked[0])
     for block in range(pool.num_blocks):
         x, y = place(block)
-        fill, owners = held.get(block, (style.FREE, []))
-        filled = max(owners, key=len) if owners else ()
+        owners = held.get(block, [])
+        filled = max((positions for _, positions in owners), key=len, default=())
         for offset in range(size):
             label = filled[offset] if offset < len(filled) else None
             tip = f"block {block}, offset {offset}, slot {block * size + offset}"
-            colour = fill if label is not None else style.FREE
+            colour = owners[0][0] if label is not None else style.FREE
             canvas.rect(x + offset * cell, y, cell, 26, colour, label=label, stroke=style.GRID, tip=tip)
+        for other, (colour, positions) in enumerate(owners[1:]):
+            height = 6 / (len(owners) - 1)
+            canvas.rect(x, y + 20 + other * height, cell * len(positions), height, colour, stroke=None)
         canvas.rect(x, y, cell * size, 26, None, stroke=style.INK if owners else style.GRID, line=2)
         if len(owners) > 1:
             canvas.rect(x - 3, y - 3, cell * size + 6, 32, None, stroke=style.INK, line=1.5)

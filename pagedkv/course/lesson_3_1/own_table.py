@@ -97,11 +97,13 @@ class _Pair:
                 )
         for position in (self.num_tokens, -1):
             where = f"{self.name}.translate({position})"
+            holds = f"{self.num_tokens or 'no'} token{'s' if self.num_tokens != 1 else ''}"
+            due = f"the table holds {holds}, so ValueError is due"
             got = attempt(
-                method(self.table, "translate"), position, allowed=ValueError, does=f"where ValueError is due, {where}"
+                method(self.table, "translate"), position, allowed=ValueError, does=f"{due}; {where}"
             )
             if not isinstance(got, ValueError):
-                raise Failed(f"{where} is {got!r:.60}; the table holds {self.num_tokens} tokens: ValueError is due")
+                raise Failed(f"{due}; {where} is {got!r:.60}")
 
     def free(self) -> None:
         attempt(method(self.table, "free"), does=f"{self.name}.free()")

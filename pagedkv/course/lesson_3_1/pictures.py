@@ -1,4 +1,4 @@
-"""The pictures of lesson 3.1: the way from a position to its slot, step by step, and figure 5, all of it."""
+"""The pictures of lesson 3.1: the way from a position to its slot, step by step, and all of it."""
 
 from collections.abc import Callable
 
@@ -27,12 +27,12 @@ def example_table(block_size: int = 16) -> BlockTable:
 
 
 def address() -> tuple[Canvas, str]:
-    """Figure 5: 50 tokens in the blocks 12, 7, 42 and 3, and the way of token 37."""
+    """50 tokens in the blocks 12, 7, 42 and 3, and the way of token 37."""
     table, position = example_table(), 37
     pool = table.pool
     logical, offset, block, slot = table.translate(position)
     alt = (
-        f"Figure 5: {table.num_tokens} tokens are {len(table.blocks)} logical blocks of {pool.block_size}; the block "
+        f"{table.num_tokens} tokens are {len(table.blocks)} logical blocks of {pool.block_size}; the block "
         f"table leads them to the physical blocks {', '.join(map(str, table.blocks))} of a pool of "
         f"{pool.num_blocks}. Token {position} is offset {offset} of logical block {logical}, so in physical block "
         f"{block}, in slot {block} × {pool.block_size} + {offset} = {slot}."

@@ -103,6 +103,8 @@ def _tokens(names, size, draw):
     seen = {name for _ in range(300) for name in names([draw.randrange(50_000) for _ in range(size)])}
     if len(seen) < 300:
         raise Wrong("among a few hundred blocks two have one name: the names are too short")
+    if all(type(name) is int and name.bit_length() <= 64 for name in names([40_000 + i for i in range(8 * size)])):
+        raise Wrong("a number of 64 bits is not exact enough; Python's `hash` gives (-1,) and (-2,) the same one")
 
 
 def _who(names, size, draw):

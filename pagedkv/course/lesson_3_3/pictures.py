@@ -20,11 +20,12 @@ def shared_tables(
     Returns the picture and its words.
     """
     columns = max(len(table.blocks) for table in tables)
-    left, width = 64, min(56, (style.WIDTH - 78) / columns)
+    left = max([64, *(30 + style.text_width(name) for name in names)])
+    width = min(56, (style.WIDTH - left - 14) / columns)
     canvas = Canvas(style.WIDTH, 102 + 34 * len(tables) + 26 * len(facts))
     canvas.text(14, 22, title, size=style.TITLE, bold=True)
-    canvas.text(left, 54, "logical block:")
-    for x, fill, words in ((left + 120, SHARED, "shared"), (left + 220, OWN, "its own")):
+    canvas.text(left, 54, "a column is a logical block, a number the block that holds it:")
+    for x, fill, words in ((left + 520, SHARED, "shared"), (left + 610, OWN, "its own")):
         canvas.rect(x, 46, 16, 16, fill)
         canvas.text(x + 24, 54, words)
     rows = [table.blocks for table in tables]
@@ -107,7 +108,7 @@ def reuse(title: str, rows: Sequence[tuple[str, int, int]]) -> tuple[Canvas, str
 
     Returns the picture and its words.
     """
-    left, width = 150, style.WIDTH - 150 - 130
+    left, width = 150, style.WIDTH - 150 - 190
     canvas = Canvas(style.WIDTH, 82 + 40 * len(rows))
     canvas.text(14, 22, title, size=style.TITLE, bold=True)
     for x, fill, words in ((left, CACHED, "from the cache"), (left + 180, COMPUTED, "computed")):
@@ -123,6 +124,7 @@ def reuse(title: str, rows: Sequence[tuple[str, int, int]]) -> tuple[Canvas, str
                 label = words if tokens * scale > style.text_width(words) + 8 else None
                 canvas.rect(x, y, tokens * scale, 30, fill, label=label, stroke=style.MUTED, tip=f"{words} tokens")
             x += tokens * scale
-        canvas.text(x + 8, y + 15, f"{cached / max(cached + computed, 1):.0%} cached")
+        total = cached + computed
+        canvas.text(x + 8, y + 15, f"{cached / max(total, 1):.0%} of {total:,} cached")
     words = "; ".join(f"{label}: {cached:,} from the cache, {computed:,} computed" for label, cached, computed in rows)
     return canvas, f"{title}. {words}."
