@@ -99,9 +99,7 @@ class _Pair:
             where = f"{self.name}.translate({position})"
             holds = f"{self.num_tokens or 'no'} token{'s' if self.num_tokens != 1 else ''}"
             due = f"the table holds {holds}, so ValueError is due"
-            got = attempt(
-                method(self.table, "translate"), position, allowed=ValueError, does=f"{due}; {where}"
-            )
+            got = attempt(method(self.table, "translate"), position, allowed=ValueError, does=f"{due}; {where}")
             if not isinstance(got, ValueError):
                 raise Failed(f"{due}; {where} is {got!r:.60}")
 

@@ -125,14 +125,6 @@ def _old_slot(blocks, num_tokens, refs, free_blocks, block_size):
     return (old * block_size + num_tokens % block_size if pair else slot), pair
 
 
-def _position(blocks, num_tokens, refs, free_blocks, block_size):
-    return num_tokens, append_one(blocks, num_tokens, refs, free_blocks, block_size)[1]
-
-
-def _offset(blocks, num_tokens, refs, free_blocks, block_size):
-    return num_tokens % block_size, append_one(blocks, num_tokens, refs, free_blocks, block_size)[1]
-
-
 COW_MISTAKES = [
     (_in_place, "the shared block is written in place: the other owner would read this token as its own"),
     (
@@ -142,8 +134,8 @@ COW_MISTAKES = [
     (_backwards, "the pair is (source, destination): from the old block to the new one"),
     (_no_copy, "the tokens before this one must be copied into the new block: return the pair"),
     (_old_slot, "the slot is in the old block; the token goes into the copy"),
-    (_position, "that is the token's position; its slot is in a block of the table, and counts over the whole pool"),
-    (_offset, "that is the offset in the block; the slot counts over the whole pool: block × block_size + offset"),
+    (lambda *case: (case[1], append_one(*case)[1]), "that is the position; slots count over the whole pool"),
+    (lambda *case: (case[1] % case[4], append_one(*case)[1]), "that is the offset; slots count over the whole pool"),
 ]
 
 

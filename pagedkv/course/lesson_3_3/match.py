@@ -72,9 +72,7 @@ MISTAKES = [
         "blocks after one that is not known are of no use: stop at the first gap",
     ),
     (
-        lambda names, prompt, known, *owner: (
-            owner[2] if len(owner[2]) == len(names(prompt[:-1], *owner[:2])) else []
-        ),
+        lambda names, prompt, known, *owner: owner[2] if len(owner[2]) == len(names(prompt[:-1], *owner[:2])) else [],
         "a beginning that is known is of use though what follows it is not: return the blocks before the gap",
     ),
     (
