@@ -2,7 +2,8 @@
 document.querySelectorAll(".explorer").forEach((box) => {
   const controls = [...box.querySelectorAll("input, select")];
   const words = box.querySelector("details p");
-  const say = () => (words.textContent = box.querySelector("svg").getAttribute("aria-label"));
+  const say = () => (words.textContent =
+    box.querySelector("svg")?.getAttribute("aria-label") ?? box.querySelector(".picture").textContent);
   let loading = null;
 
   function load() {

@@ -22,6 +22,12 @@ FEWER = {
         "output": (1, 128, 129, 256, 512, 513, 1024),
         "percent": range(0, 101, 10),
     },
+    "kv_size": {"num_tokens": (1024, 4096, 8192, 32768, 131072, 196608, 262144), "batch": (1, 64)},
+    "sharing": {"prompt_tokens": (1, 16, 80, 160), "generated": (0, 16, 100, 160)},
+    "flat": {"done": (0, 8), "chunk": (1, 4, 8, 12), "prompt": (0, 8)},
+    "budget": {"prompt": (1, 4, 8, 20, 30)},
+    "lives": {"num_blocks": (20, 25, 40, 50, 60, 80, 100, 140, 160), "output": (1, 20, 40)},
+    "window": {"num_tokens": range(25, 201, 25), "window": (1, 8, 16, 32, 64, 100, 150, 200)},
 }
 MOST = 700  # pictures of one widget
 

@@ -55,16 +55,18 @@ def explore(picture: Callable[..., str], buttons: Sequence = (), inputs: Sequenc
     """
     pane = ipywidgets.HTML()
 
-    def redraw(_=None):
-        values = {name: control.value for name, control in controls.items()}
+    def draw(**values) -> str:
         try:
-            pane.value = picture(**values)
+            return picture(**values)
         except Exception as error:  # the learner reads what the package says; a traceback would hide it
-            pane.value = (
+            return (
                 f'<p role="alert" style="padding:8px 12px;font-size:{style.TEXT}px;'
                 f"background:{style.BACKGROUND};color:{style.INK};"
                 f'border-left:6px solid {style.INTERNAL}"><b>{type(error).__name__}</b>: {escape(str(error))}</p>'
             )
+
+    def redraw(_=None):
+        pane.value = draw(**{name: control.value for name, control in controls.items()})
 
     for control in controls.values():
         control.observe(redraw, "value")
@@ -72,5 +74,5 @@ def explore(picture: Callable[..., str], buttons: Sequence = (), inputs: Sequenc
     shown = [control for control in (*controls.values(), *inputs) if isinstance(control, ipywidgets.Widget)]
     wrap = {"display": "flex", "flex_flow": "row wrap"}
     box = ipywidgets.VBox([ipywidgets.Box(shown, layout=wrap), ipywidgets.Box(list(buttons), layout=wrap), pane])
-    box.picture, box.controls = picture, controls  # for a book, which draws beforehand what they can reach
+    box.picture, box.controls = draw, controls  # for a book, which draws beforehand what they can reach
     return box
