@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN = .venv/bin
 ROOT = $(if $(filter 0,$(shell id -u)),--allow-root)
 
-.PHONY: lab test units compare thorough notebooks site figures bench browser lint teach handout
+.PHONY: lab test units compare thorough notebooks site figures bench browser lint lowest teach handout
 
 lab: .venv/ready                ## open JupyterLab on the first lesson; without a browser, the address is printed
 	$(BIN)/jupyter lab $(ROOT) --LabApp.default_url=/lab/tree/notebooks/1_start_here.ipynb
@@ -36,6 +36,9 @@ bench: .venv/ready              ## measure the kernels on a GPU, the CPU's share
 browser: .venv/browser          ## every notebook and every page of the book in a real browser
 	CI=1 $(BIN)/pytest -m browser
 
+lowest: .venv-lowest/ready      ## three notebooks with the oldest versions that pyproject.toml allows (Python 3.11 or 3.12)
+	CI=1 .venv-lowest/bin/pytest --nbval --nbval-current-env -n 2 --dist loadfile notebooks/2_1*.ipynb notebooks/3_1*.ipynb notebooks/3_3*.ipynb
+
 lint: .venv/ready               ## the rules and the format of package and tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -58,6 +61,12 @@ handout:                        ## handout.zip: the committed course without sol
 
 .venv/browser: .venv/site
 	$(BIN)/pip install -e ".[browser]"
+	touch $@
+
+.venv-lowest/ready: pyproject.toml
+	$(PYTHON) -m venv .venv-lowest
+	.venv-lowest/bin/pip install uv
+	.venv-lowest/bin/uv pip install --python .venv-lowest --resolution lowest-direct -e ".[notebooks,test,traces]"
 	touch $@
 
 .venv-teach/ready: .venv/ready
