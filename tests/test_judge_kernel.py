@@ -11,7 +11,7 @@ from pagedkv.course.judge import child, compiled, guarded, limit
 from pagedkv.course.judge.compare import Wrong
 from pagedkv.course.judge.compiled import compile_ahead
 from pagedkv.course.judge.exercise import Exercise
-from pagedkv.course.judge.kernel import Case, Task, kernel_parts, try_kernel
+from pagedkv.course.judge.kernel import Case, Task, at_the_far_end, kernel_parts, try_kernel
 from pagedkv.course.judge.memory import Fault
 
 torch = pytest.importorskip("torch")
@@ -58,6 +58,37 @@ def test_what_a_kernel_prints_comes_back():
 
 
 LINE = "inside = lane < n"
+def test_a_kernel_with_a_comparison_that_an_and_pulls_apart_is_told_so(capsys):
+    for mask in ("lane < n & lane >= 0", "(lane < n & lane >= 0)", "0 <= lane & lane < n"):
+        apart = kernel(changed(SCALE, (LINE, f"inside = {mask}"), (", mask=inside)\n    tl", ")\n    tl")))
+        assert not try_kernel(apart, (3,), **arguments())
+        assert capsys.readouterr().out.startswith("in line 4 of its cell `&` binds closer than the comparison beside it")
+    for mask in ("(lane < n) & (lane >= 0)", "(lane < n) & ((lane & 1) == 0)", "lane < (n & 15)"):
+        whole = kernel(changed(SCALE, (LINE, f"inside = {mask}"), (", mask=inside)\n    tl", ")\n    tl")))
+        try_kernel(whole, (3,), **arguments())
+        assert "reads element 10 of `x`" in capsys.readouterr().out
+
+
+def test_a_tensor_at_the_far_end_of_a_larger_one_shows_an_offset_of_32_bits():
+    source = """
+def pick(cache, ids, out, ROW: tl.constexpr):
+    row = tl.load(ids){}
+    tl.store(out, tl.load(cache + row * ROW + 1))
+"""
+    given = {"cache": torch.arange(8.0).reshape(2, 4), "ids": torch.tensor([1], dtype=torch.int32), "ROW": 4}
+    given |= {"out": torch.zeros(1)}
+    case = at_the_far_end(given, ("cache",), "ids", 4, "far")
+    assert 4 * case.ids["ids"].item() > 3 * 2**31 and case.far == {"cache": 4 * (case.ids["ids"].item() - 1)}
+    handed = given | case.ids
+    assert guarded.run(kernel(source.format(".to(tl.int64)")), (1,), handed, ("out",), case.far).outputs["out"] == 5
+    with pytest.raises(Fault, match=r"reads far from `cache`: .*, `.to\(tl.int64\)`, before it multiplies"):
+        guarded.run(kernel(source.format("")), (1,), handed, ("out",), case.far)
+    early = kernel(source.format(".to(tl.int64) - 100"))  # in the part that is not there
+    assert guarded.run(early, (1,), handed, ("out",), case.far).outputs["out"].isnan()
+    with pytest.raises(Fault, match="reads row -"):
+        guarded.run(kernel(source.format(" * 0 - 1")), (1,), handed, ("out",), case.far)
+
+
 ELSEWHERE = {
     "load without a mask": ("lane, mask=inside)\n    tl", "lane)\n    tl"),
     "store without a mask": (", y, mask=inside", ", y"),

@@ -57,6 +57,7 @@ WRONG_WRITES = [
     ((LOADED, STORED), "writes row 16 of `cache`|two tokens met in one row|reads row 7 of `new`"),
     ((("slot * WIDTH", "slot * LANES"),), "writes row 20 of `cache`, which has rows 0 to 15"),
     ((("token * WIDTH", "slot * WIDTH"),), "reads row 15 of `new`"),
+    ((("if slot >= 0:", "if True:"), ("lane < WIDTH", "lane < WIDTH & slot >= 0")), "put each comparison in parentheses"),
     ((("slot * WIDTH", "token * WIDTH"),), "each row went to the number of its token"),
     ((("lane < WIDTH", "lane < 1"),), "one number of each row is written"),
     ((("lane < WIDTH", "lane <= WIDTH"),), "writes row 16 of `cache`|two tokens met"),
@@ -71,7 +72,7 @@ WRONG_WRITES = [
     ((("tl.store(cache + slot * WIDTH + lane, row", "tl.store(cache + slot * WIDTH + lane, new + lane"),), "addresses"),
     (
         (("tl.load(slot_mapping + token)", "tl.load(slot_mapping, token)"),),
-        "what a hidden lane holds: pointer + i",
+        "a slot loads as one number, tl.load(slot_mapping + i)",
     ),
     ((("slot = tl.load", "slot = 10**12 + tl.load"),), "writes row 1,000,000,000,005 of `cache`"),
     (
@@ -93,7 +94,7 @@ GATHER_BY_TOKEN = """
 def gather(cache, table, out, length, BLOCK: tl.constexpr, WIDTH: tl.constexpr, LANES: tl.constexpr):
     lane = tl.arange(0, LANES)
     first = tl.program_id(0) * BLOCK
-    start = tl.load(table + tl.program_id(0)) * BLOCK
+    start = tl.load(table + tl.program_id(0)).to(tl.int64) * BLOCK
     for i in range(tl.minimum(BLOCK, length - first)):
         row = tl.load(cache + (start + i) * WIDTH + lane, mask=lane < WIDTH, other=0.0)
         tl.store(out + (first + i) * WIDTH + lane, row, mask=lane < WIDTH)
@@ -103,6 +104,11 @@ WRONG_GATHERS = [
     (
         (("(token < length)", "(token < length + BLOCK)"),),
         "writes row 50 of `out`, which has rows 0 to 49 (element 1,200",
+    ),
+    ((("(table + j).to(tl.int64)", "(table + j)"),), "the block id int64, `.to(tl.int64)`, before it multiplies"),
+    (
+        (("(token < length)[:, None] & (lane < WIDTH)[None, :]", "token[:, None] < length & lane[None, :] < WIDTH"),),
+        "in line 7 of its cell `&` binds closer",
     ),
     ((("(token < length)", "(slot < length)"),), "writes row 50 of `out`"),
     ((("token < length", "token <= length"),), "writes row 50 of `out`"),
@@ -168,7 +174,7 @@ WRONG_BLOCKS = [
     ((("scores - tl.max(scores, 0)", "scores"),), "with a query of large numbers, part of `out` has NaN or infinity"),
     ((("weights = tl.exp(scores - tl.max(scores, 0))", "weights = tl.where(seen, 1.0, 0.0)"),), "plain mean of the"),
     ((("tl.sum(weights[:, None] * values, 0) / tl.sum(weights, 0)", "tl.sum(values, 0)"),), "without their weights"),
-    ((("(slot[:, None] * heads + head)", "(head * BLOCK + slot[:, None])"),), "NaN or infinity|is not right"),
+    ((("(slot[:, None] * heads + head)", "(head * BLOCK + slot[:, None])"),), "here the slots of a head lie together"),
     ((("at = (slot[:, None] * heads + head)", "at = (slot[:, None])"),), "row 0 of `out` is not right|has NaN"),
     ((("slot < count", "slot <= count"),), "row 0 of `out` has NaN or infinity"),
     ((("slot < count", "slot < count - 1"),), "row 0 of `out` is not right: do all seen tokens, and no others"),
@@ -221,7 +227,7 @@ def decode(q, k_cache, v_cache, tables, lens, out, scale, q_stride, width,
     total = 0.0
     result = tl.zeros([DIM], tl.float32)
     for token in range(tl.load(lens + tl.program_id(1))):
-        block = tl.load(tables + tl.program_id(1) * width + token // BLOCK)
+        block = tl.load(tables + tl.program_id(1) * width + token // BLOCK).to(tl.int64)
         place = ((block * BLOCK + token % BLOCK) * kv_heads + kv) * DIM + dim
         s = tl.sum(x * tl.load(k_cache + place).to(tl.float32), 0) * scale
         base = tl.maximum(top, s)
@@ -242,13 +248,20 @@ WRONG_DECODES = [
     ((AXES, ("num_programs(0)", "num_programs(1)")), "axis 0 of the grid is the head, axis 1 the sequence"),
     ((("o = o * shrink + ", "o = o + "),), "what is in o is relative to the old one: shrink it as well as l"),
     ((("l = l * shrink + ", "l = l + "),), "what is in l is relative to the old one: shrink it as well as o"),
-    ((("        m = m_new\n", ""),), "or the update: new maximum, shrink, l and o, then m"),
+    ((("        m = m_new\n", ""),), "at the end of a step m must become the new maximum"),
+    (
+        (("        weights, shrink", "        m = m_new\n        weights, shrink"),),
+        "shrink is e^(m - new m), taken before m changes",
+    ),
+    ((("        m = m_new\n    o =", "        m, o = m_new, o / l\n    o ="), ("o / l, 0.0", "o, 0.0")), "in each step"),
+    ((("seen = j * BLOCK + slot < length", "seen = j * BLOCK + slot < length & slot >= 0"),), "binds closer than the"),
+    ((("(tables + seq * width + j).to(tl.int64)", "(tables + seq * width + j)"),), "the block id int64, `.to(tl.int64)`"),
     ((("tl.cdiv(length, BLOCK)", "length // BLOCK"),), "a last block that is not full is left out|NaN"),
     ((("tl.cdiv(length, BLOCK)", "tl.minimum(1, length)"),), "only the first block of a sequence is read"),
     (((" * scale", ""),), "that is attention without the scale"),
     (
         (("tl.where(length > 0, o / l, 0.0)", "o / l"),),
-        "`out` for the sequence of no token has NaN or infinity: without a",
+        "without a token o / l is 0 / 0, and zeros are asked for",
     ),
     ((("tl.where(length > 0, o / l, 0.0)", "o"),), "o is not divided by l at the end"),
     (
@@ -262,7 +275,7 @@ WRONG_DECODES = [
     ((("seq * width", "seq * (width + 1)"),), "every sequence has its own row of `tables`"),
     ((("block * BLOCK + slot", "j * BLOCK + slot"),), "`out` for Mira's 50 tokens has NaN or infinity"),
     ((("+ head // GROUP", "+ head"),), "GROUP query heads share a KV head|NaN"),
-    ((("+ head // GROUP", "+ head % (heads // GROUP)"),), "`out` for Mira's 50 tokens is not right"),
+    ((("+ head // GROUP", "+ head % (heads // GROUP)"),), "query head h reads KV head h // GROUP"),
     ((("seq * q_stride", "seq * heads * DIM"),), "between two rows of `q`|is not right"),
     ((("head * DIM + dim).to", "dim).to"),), "is not right"),
     ((("j * BLOCK + slot < length", "slot < length"),), "has NaN or infinity"),
@@ -270,7 +283,7 @@ WRONG_DECODES = [
         (("v_cache + at, mask=seen[:, None], other=0.0", "v_cache + at"),),
         "`out` for Mira's 50 tokens has NaN or infinity",
     ),
-    ((('float("-inf"))\n        m_new', "0.0)\n        m_new"),), "is not right"),
+    ((('float("-inf"))\n        m_new', "0.0)\n        m_new"),), "hidden tokens got the score 0"),
     ((('m, l, o = float("-inf"), 0.0', 'm, l, o = float("-inf"), 0'),), "(here l starts as a whole number)"),
     ((("(block * BLOCK", "((block + 10**10) * BLOCK"),), "a cache is [block, slot, KV head, dim]"),
     ((("range(tl.cdiv(length, BLOCK))", "range(width + 1)"),), "has its own row of `tables`"),

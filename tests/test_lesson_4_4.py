@@ -82,6 +82,8 @@ BY_STRIDES = (
 )
 WRONG_TILES = [
     ((("token // BLOCK, seen, 0", "start // BLOCK"),), "each token looks up its own block|NaN or infinity"),
+    ((("token // BLOCK, seen, 0", "start // BLOCK, seen, 0"),), "each token looks up its own entry"),
+    (((", seen, 0).to(tl.int64)", ", seen, 0)"),), "the block id int64, `.to(tl.int64)`, before it multiplies"),
     ((("token // BLOCK, seen, 0", "token // BLOCK"),), "past the length no entry may be read"),
     ((("token // BLOCK, seen, 0", "column // BLOCK, seen, 0"),), "NaN or infinity|is not right"),
     ((("token // BLOCK, seen, 0", "token // TILE, seen, 0"),), "NaN or infinity|is not right"),

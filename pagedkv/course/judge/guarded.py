@@ -40,14 +40,16 @@ def is_kernel(answer) -> bool:
     return inspect.isfunction(getattr(answer, "fn", None)) and hasattr(answer, "run")
 
 
-def run(kernel, grid: tuple[int, ...], arguments: dict, outputs=None) -> Ran:
+def run(kernel, grid: tuple[int, ...], arguments: dict, outputs=None, far=None) -> Ran:
     """Launch `kernel[grid](**arguments)` under guard; `outputs` names the tensors that it may write, None: all.
+
+    far: {name: elements} for tensors that are the end of larger ones, with so many elements in front of them.
 
     Raises Fault, with one sentence, for what the kernel does and must not; Wrong where it cannot be launched like this.
     """
     _require(kernel, grid, arguments)
     tensors = {name: moved(value, "cpu") for name, value in arguments.items() if is_tensor(value)}
-    rooms = [Room.of(name, tensor) for name, tensor in tensors.items()]
+    rooms = [Room.of(name, tensor, (far or {}).get(name, 0)) for name, tensor in tensors.items()]
     outputs = tuple(tensors) if outputs is None else tuple(outputs)
     numbers = {name: value for name, value in arguments.items() if name not in tensors}
     contents, written, printed = in_child(lambda: _launch(kernel, grid, tensors, numbers, rooms, outputs))

@@ -19,15 +19,22 @@ from pagedkv.course.judge.compare import Wrong, alike, is_tensor
 from pagedkv.course.judge.compiled import compile_ahead
 from pagedkv.course.judge.exercise import Part
 from pagedkv.course.judge.memory import Fault
+from pagedkv.course.judge.messages import unparenthesised
 from pagedkv.course.judge.stub import has_gap
 
 
 class Case(NamedTuple):
-    """Arguments of one launch, and in words what is special about it and about each row of its outputs."""
+    """Arguments of one launch, and in words what is special about it and about each row of its outputs.
+
+    far: {cache: elements in front of it}, where a cache is the far end of a larger one; `ids` are then the arguments
+    that name its blocks as that one counts them.
+    """
 
     arguments: dict
     words: str = ""
     rows: tuple[str, ...] = ()
+    far: dict = {}
+    ids: dict = {}
 
 
 @dataclass(frozen=True)
@@ -57,6 +64,7 @@ def try_kernel(kernel, grid: tuple[int, ...], **arguments) -> bool:
     try:
         ran = guarded.run(kernel, grid, arguments)
     except Wrong as wrong:
+        wrong = guarded.is_kernel(kernel) and unparenthesised(kernel) or wrong
         print(f"{wrong}{'' if str(wrong).endswith('?') else '.'}")
         return False
     except limit.TooLong:
@@ -70,6 +78,18 @@ def try_kernel(kernel, grid: tuple[int, ...], **arguments) -> bool:
         if ran.written[name].any():
             arguments[name].copy_(tensor)
     return True
+
+
+def at_the_far_end(arguments: dict, caches: tuple[str, ...], ids: str, per_block: int, words: str) -> Case:
+    """The case of these arguments with their caches at the far end of larger ones, and so with block ids in the tensor
+    `ids` whose offsets, of `per_block` elements a block, need 64 bits.
+    """
+    import torch
+
+    front = 3 * 2**31 // per_block  # blocks: what wraps and what does not come out far from one another
+    table = arguments[ids]
+    far = torch.where(table < 0, table, table + front)
+    return Case(arguments, words, far=dict.fromkeys(caches, front * per_block), ids={ids: far})
 
 
 def stand_in() -> tuple[SimpleNamespace, SimpleNamespace]:
@@ -105,6 +125,15 @@ def _judge(task: Task, kernel, cases: list[Case], quote: bool) -> None:
     """Raise Wrong unless the kernel does what it has to in all cases, NotAttempted where a line `...` is left in it."""
     if has_gap(kernel):
         raise NotAttempted
+    try:
+        _judge_cases(task, kernel, cases, quote)
+    except Wrong as wrong:
+        if not guarded.is_kernel(kernel) or not (said := unparenthesised(kernel)):
+            raise
+        raise Wrong(said) from wrong
+
+
+def _judge_cases(task: Task, kernel, cases: list[Case], quote: bool) -> None:
     results = [(case, _guarded(task, kernel, case, quote)) for case in cases]
     problems = [_difference(task, case, ran, quote) for case, ran in results]
     if not any(problems):
@@ -117,7 +146,8 @@ def _judge(task: Task, kernel, cases: list[Case], quote: bool) -> None:
 
 def _guarded(task: Task, kernel, case: Case, quote: bool):
     try:
-        return guarded.run(kernel, task.grid(case.arguments), case.arguments, task.right(case.arguments))
+        given = case.arguments | case.ids
+        return guarded.run(kernel, task.grid(given), given, task.right(case.arguments), case.far)
     except Fault as fault:
         said = str(fault) if quote else fault.plain + (case.words and f", with {case.words}")
         hint = task.hints.get(fault.key)
@@ -184,6 +214,8 @@ def _launch_on_gpu(task: Task, kernel, cases: list[Case]) -> None:
     if not torch.cuda.is_available() or type(kernel).__name__ != "JITFunction":
         return
     for case in cases:
+        if case.far:
+            continue
         arguments = {name: guarded.moved(x, "cuda") if is_tensor(x) else x for name, x in case.arguments.items()}
         grid = task.grid(case.arguments)
         if all(grid):

@@ -2,8 +2,9 @@
 looked at before it is followed.
 
 Addresses are made up. Each tensor's begin in a window of 2⁵⁴ bytes of its own, so that an address always tells which
-tensor it was counted from, however far off it is, and none leads into the memory of this process. A fault says which
-program, in which line, reads or writes which element of what.
+tensor it was counted from, however far off it is, and none leads into the memory of this process. A tensor may be the
+far end of a larger one, all of whose rest reads as NaN: offsets into it need 64 bits. A fault says which program, in
+which line, reads or writes which element of what.
 """
 
 import sys
@@ -16,6 +17,7 @@ from pagedkv.course.judge.compare import Wrong
 WINDOW = 54  # bits
 FAR = 10**8  # what a whole number is that a load hides and no `other` says: as a block id it leads out of any tensor
 ORDER = ": programs run many at once, in any order"
+WRAPPED = "a whole number of 32 bits wrapped beyond 2³¹: make the block id int64, `.to(tl.int64)`, before it multiplies"
 
 
 class Fault(Wrong):
@@ -42,9 +44,10 @@ class Room(NamedTuple):
     stride: tuple[int, ...]
     owned: np.ndarray  # for each element from the first to the last
     writer: np.ndarray  # for each of these, the program that wrote it; -1: none
+    far: int = 0  # how many elements of the tensor that the kernel is told of lie in front, and are not there
 
     @classmethod
-    def of(cls, name: str, tensor) -> "Room":
+    def of(cls, name: str, tensor, far: int = 0) -> "Room":
         import torch
 
         storage = torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage()).numpy()
@@ -54,7 +57,7 @@ class Room(NamedTuple):
         if span:
             np.lib.stride_tricks.as_strided(owned, shape, stride)[...] = True
         start = tensor.storage_offset() * tensor.element_size()
-        return cls(name, storage, start, tensor.element_size(), shape, stride, owned, np.full(span, -1))
+        return cls(name, storage, start, tensor.element_size(), shape, stride, owned, np.full(span, -1), far)
 
     def view(self, per_element: np.ndarray) -> np.ndarray:
         """What there is for each element from the first to the last, in the tensor's shape."""
@@ -76,7 +79,8 @@ class Memory:
         self.program, self.serial = (0,), 0  # who runs: its place in the grid, and its number
 
     def address(self, number: int) -> int:
-        return number + 1 << WINDOW
+        """What the kernel gets as the pointer to a tensor."""
+        return (number + 1 << WINDOW) - self.rooms[number].far * self.rooms[number].itemsize
 
     def __getattr__(self, name: str):
         if name.startswith("atomic"):
@@ -88,9 +92,11 @@ class Memory:
         loaded = np.array(np.broadcast_to(other, pointers.shape), dtype)
         live = loaded[mask].view(np.uint8).reshape(-1, loaded.itemsize)
         for room, lanes, elements, at in self._found(pointers[mask], loaded.itemsize, "reads"):
-            if self._by_others(room, elements).any():
+            there = elements >= 0  # else a part of a larger tensor that is not there: it holds NaN
+            if self._by_others(room, elements[there]).any():
                 raise self._fault(f"reads what another program writes to `{room.name}`{ORDER}", "reads", room, "race")
-            live[lanes] = room.bytes[at]
+            live[lanes[there]] = room.bytes[at[there]]
+            live[lanes[~there]] = np.array([np.nan if loaded.dtype.kind == "f" else FAR], loaded.dtype).view(np.uint8)
         loaded[mask] = live.reshape(-1).view(dtype)
         return loaded
 
@@ -127,7 +133,7 @@ class Memory:
             if not 0 <= number < len(self.rooms):
                 raise self._fault(f"{verb} at an address that belongs to no tensor", verb, None, "nowhere")
             room = self.rooms[number]
-            offsets = addresses[lanes] - self.address(number)
+            offsets = addresses[lanes] - (number + 1 << WINDOW)
             elements = offsets // room.itemsize
             self._judge(room, elements, verb)
             if (offsets % room.itemsize).any() or itemsize != room.itemsize:
@@ -139,9 +145,14 @@ class Memory:
     def _judge(self, room: Room, elements: np.ndarray, verb: str) -> None:
         inside = (elements >= 0) & (elements < len(room.owned))
         inside[inside] = room.owned[elements[inside]]
+        wrapped = ~inside & (room.far > 0) & (elements % 2**32 < len(room.owned))
+        if verb == "reads":
+            inside |= (elements < 0) & (elements >= -room.far) & ~wrapped
         if inside.all():
             return
         element = int(elements[~inside][0])
+        if wrapped.any():
+            raise self._fault(f"{verb} far from `{room.name}`: {WRAPPED}", verb, room, "wrapped")
         side = "before" if element < 0 else "behind" if element >= len(room.owned) else "between"
         step, count = (room.stride[0], room.shape[0]) if room.shape else (1, 1)
         if side == "between":

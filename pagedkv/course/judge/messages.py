@@ -1,6 +1,10 @@
 """What Triton's interpreter and its compiler say of a kernel, in words for someone who writes a first one."""
 
+import ast
+import linecache
 import re
+
+from pagedkv.course.judge.stub import definitions
 
 MANY_ANSWERS = (
     "`if`, `while`, `and`, `or` and `not` ask one question, and a block holds many answers: use a mask or tl.where, "
@@ -26,6 +30,14 @@ LOOP_TYPE = (
     "a variable of a loop keeps the type that it starts with (here {} starts as a whole number): start it at 0.0, or a "
     "block with tl.zeros(..., tl.float32)"
 )
+ONE_NUMBER = (
+    "a mask of many lanes stands beside the address of one number: each token looks up its own entry, so the pointers "
+    "are a block too"
+)
+PRECEDENCE = (
+    "in line {} of its cell `{}` binds closer than the comparison beside it: `a < b & c < d` asks a < (b & c) < d; put "
+    "each comparison in parentheses, (a < b) & (c < d)"
+)
 NOTHING = "a kernel returns nothing: what it computes is stored with tl.store"
 
 # What is said: what is told instead. `{}` is the first group.
@@ -46,6 +58,7 @@ SENTENCES = (
     (r"Cannot access global variable (\w+)", GLOBAL),
     (r"Loop-carried variable (\w+) has initial type", LOOP_TYPE),
     (r"unsupported AST node type: (\w+)", "the compiler knows no `{}` inside a kernel"),
+    ("Mask argument cannot be block type", ONE_NUMBER),
     ("PassManager::run failed", NOTHING),
     ("Boolean value of Tensor", MANY_ANSWERS),
 )
@@ -57,6 +70,19 @@ def in_words(message: str) -> str | None:
         if found := re.search(pattern, message):
             group = (found.group(1) if found.groups() else "") or ""
             return sentence.format(group.lower() if "knows no" in sentence else group)
+    return None
+
+
+def unparenthesised(kernel) -> str | None:
+    """One sentence about a comparison in a kernel's source that `&` or `|` pulls apart, or None."""
+    lines = [line.encode() for line in linecache.getlines(kernel.fn.__code__.co_filename)]
+    for node in (node for found in definitions(kernel) for node in ast.walk(found) if isinstance(node, ast.Compare)):
+        for side in (node.left, *node.comparators):
+            if isinstance(side, ast.BinOp) and isinstance(side.op, (ast.BitAnd, ast.BitOr)):
+                before = lines[side.lineno - 1][: side.col_offset].rstrip()
+                behind = lines[side.end_lineno - 1][side.end_col_offset :].lstrip()
+                if not (before.endswith(b"(") and behind.startswith(b")")):
+                    return PRECEDENCE.format(side.lineno, "&" if isinstance(side.op, ast.BitAnd) else "|")
     return None
 
 

@@ -5,7 +5,7 @@ import random
 from functools import partial
 
 from pagedkv.course.judge.exercise import Exercise
-from pagedkv.course.judge.kernel import Case, Task, kernel_parts
+from pagedkv.course.judge.kernel import Case, Task, at_the_far_end, kernel_parts
 from pagedkv.course.thread import BLOCK_SIZE, MIRA
 from pagedkv.sizing import ceil_div
 
@@ -54,6 +54,8 @@ def _of_block(arguments: dict, **slips) -> dict:
     q, k, v, count = (arguments[name] for name in ("q", "k", "v", "count"))
     hidden = arguments["BLOCK"] - count if slips.pop("hidden", False) else 0
     scale = slips.pop("scale", arguments["scale"])
+    if slips.pop("heads outside", False):
+        k, v = (x.reshape(len(q), -1, arguments["DIM"]).transpose(0, 1) for x in (k, v))
     heads = [attend(q[h], k[:count, h], v[:count, h], scale, hidden=hidden, **slips) for h in range(len(q))]
     return {"out": torch.stack(heads)}
 
@@ -83,6 +85,10 @@ BLOCK = Exercise(
                     lambda arguments: _of_block(arguments, hidden=True),
                     "hidden tokens got the score 0, and with it a weight: their score must be -inf",
                 ),
+                (
+                    lambda arguments: _of_block(arguments, **{"heads outside": True}),
+                    f"{LAYOUT}; here the slots of a head lie together",
+                ),
                 (lambda arguments: _of_block(arguments, scale=1.0), "that is attention without the scale"),
                 (
                     lambda arguments: _of_block(arguments, divide=False),
@@ -105,7 +111,7 @@ BLOCK = Exercise(
                 ("reads", "q", "behind"): "q has a row for each head",
                 ("writes", "out", "behind"): "out has a row for each head",
                 ("writes", "out", "race"): "out has a row for each head, and each program writes its own",
-                ("wrong", "out"): f"do all seen tokens, and no others, take part? {LAYOUT}",
+                ("wrong", "out"): f"do all seen tokens, and no others, take part, in float32? {LAYOUT}",
                 ("missing", "out"): "each program writes all DIM numbers of the row of its head",
             },
         ),
@@ -169,6 +175,7 @@ def _decoded(arguments: dict, slip: str = "", l_of_zeros: float = 1.0) -> dict:
     """The outputs, computed block by block in float64; with a `slip` those of a kernel that makes it."""
     import torch
 
+    kv_heads = arguments["k_cache"].shape[2]
     q, out, block = arguments["q"].double(), arguments["out"].clone(), arguments["BLOCK"]
     for seq, length in enumerate(arguments["lens"].tolist()):
         length = {"full blocks": length // block * block, "first block": min(length, block)}.get(slip, length)
@@ -176,17 +183,20 @@ def _decoded(arguments: dict, slip: str = "", l_of_zeros: float = 1.0) -> dict:
             m, l, o = 0.0 if slip == "m" else -math.inf, 0.0, torch.zeros(arguments["DIM"], dtype=torch.float64)  # noqa: E741
             for j in range(ceil_div(length, block)):
                 seen, at = min(block, length - j * block), int(arguments["tables"][seq, j])
-                k, v = (
-                    arguments[name][at, :seen, head // arguments["GROUP"]].double() for name in ("k_cache", "v_cache")
-                )
+                kv = head % kv_heads if slip == "head" else head // arguments["GROUP"]
+                k, v = (arguments[name][at, :seen, kv].double() for name in ("k_cache", "v_cache"))
                 scores = k @ q[seq, head] * (1.0 if slip == "scale" else arguments["scale"])
-                m_new = max(m, scores.max().item())
-                shrink = math.exp(m - m_new)
+                hidden = block - seen if slip == "hidden" else 0
+                m_new = max(m, scores.max().item(), 0.0 if hidden else -math.inf)
+                shrink = 1.0 if slip == "early" else math.exp(m - m_new)
                 weights = torch.exp(scores - m_new).float().double()  # what is 0 for a kernel is 0 here
-                l = l * (1.0 if slip == "l" else shrink) + weights.sum()  # noqa: E741
+                l = l * (1.0 if slip == "l" else shrink) + weights.sum() + hidden * math.exp(-m_new)  # noqa: E741
                 o = o * (1.0 if slip == "o" else shrink) + weights @ v
-                m = m_new
-            out[seq, head] = o if slip == "divide" else o / (l or (l_of_zeros if length else 1.0))
+                o = o / l if slip == "each" else o
+                m = -math.inf if slip == "last" else m_new
+            if slip == "0 / 0" and not length:
+                o = o * math.nan
+            out[seq, head] = o if slip in ("divide", "each") else o / (l or (l_of_zeros if length else 1.0))
     return {"out": out}
 
 
@@ -202,11 +212,13 @@ def _batches(draw: random.Random) -> list[Case]:
     order = draw.sample(list(named), len(named))
     first = a_batch([named[name] for name in order], 4, 2, 8, seed=draw.randrange(99))
     short = a_batch([draw.randint(9, 15)], 3, 1, 8, seed=draw.randrange(99))
+    last = a_batch([draw.randint(9, 15)], 2, 2, 8, seed=draw.randrange(99))
     low = a_batch([draw.randint(9, 15)], 2, 1, 8, seed=draw.randrange(99), low=True)
     return [
         Case(first, rows=tuple(order)),
         Case(short, "one KV head for all heads"),
         Case(low, "scores that are all far below zero"),
+        at_the_far_end(last, ("k_cache", "v_cache"), "tables", 8 * 2 * 32, "blocks far out in a large pool"),
     ]
 
 
@@ -224,6 +236,12 @@ SLIPS = (
     (FIRST_MAXIMUM, {"slip": "m"}),
     (FIRST_MAXIMUM, {"slip": "m", "l_of_zeros": math.nan}),
     ("o is not divided by l at the end", {"slip": "divide"}),
+    ("o is divided by l in each step: divide once, after the loop", {"slip": "each"}),
+    ("without a token o / l is 0 / 0, and zeros are asked for", {"slip": "0 / 0"}),
+    ("l and o stay relative to the old maximum: shrink is e^(m - new m), taken before m changes", {"slip": "early"}),
+    ("only the last block counts: at the end of a step m must become the new maximum", {"slip": "last"}),
+    ("hidden tokens got the score 0, and with it a weight: their score must be -inf", {"slip": "hidden"}),
+    ("the heads of a group are neighbours: query head h reads KV head h // GROUP", {"slip": "head"}),
 )
 
 DECODE = Exercise(
@@ -236,8 +254,8 @@ DECODE = Exercise(
             right=_decoded,
             mistakes=tuple((partial(_decoded, **slip), sentence) for sentence, slip in SLIPS),
             hints={
-                ("nan", "out"): "without a token o / l is 0 / 0, and zeros are asked for; else something unused took "
-                "part: a slot past the length, another sequence's block or head",
+                ("nan", "out"): "a hidden value must be loaded as a number, since 0 · NaN is NaN; and no slot past the "
+                "length, no other sequence's block, no other head may take part",
                 ("reads", "q", "behind"): f"two sequences are q_stride apart in q, two heads DIM; {AXES}",
                 ("reads", "lens", "behind"): AXES,
                 ("reads", "q", "between"): "two sequences are q_stride apart in q, two heads DIM",

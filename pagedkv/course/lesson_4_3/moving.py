@@ -4,7 +4,7 @@ import math
 import random
 
 from pagedkv.course.judge.exercise import Exercise
-from pagedkv.course.judge.kernel import Case, Task, kernel_parts
+from pagedkv.course.judge.kernel import Case, Task, at_the_far_end, kernel_parts
 from pagedkv.course.thread import BLOCK_SIZE, MIRA
 from pagedkv.sizing import ceil_div
 
@@ -77,7 +77,7 @@ SCATTER = Exercise(
                 ("writes", "cache", "before"): PADDING,
                 ("reads", "new", "before"): "`new` is in the order of the tokens, only `cache` is in that of the slots",
                 ("reads", "new", "behind"): f"`new` has a row for each token; {ROWS}",
-                ("writes", "cache", "behind"): f"{ROWS}; 100,000,000 is what a hidden lane holds: pointer + i?",
+                ("writes", "cache", "behind"): f"{ROWS}; a slot loads as one number, tl.load(slot_mapping + i)",
                 ("writes", "cache", "race"): f"two tokens met in one row; {ROWS}, and {PADDING}",
                 ("spoilt", "cache"): f"no token has that slot; {ROWS}, and {PADDING}",
                 ("reads", "slot_mapping", "behind"): "there is one entry for each program, and counting starts at 0",
@@ -144,7 +144,8 @@ def _lengths(draw: random.Random) -> list[Case]:
     ):
         table = [5, *draw.sample(range(1, 5), ceil_div(length, 8))][: max(ceil_div(length, 8), 1) + draw.randint(0, 1)]
         cases.append(Case(rows_to_gather(table, length, 6, draw.choice((20, 28)), 8, draw.randrange(99)), words))
-    return cases
+    last = rows_to_gather([1, 2, 0], 18, 3, 20, 8)
+    return [*cases, at_the_far_end(last, ("cache",), "table", 8 * 20, "blocks far out in a large pool")]
 
 
 OWN_ROWS = "program j writes the tokens from j · BLOCK on, and no others"

@@ -4,7 +4,7 @@ import math
 import random
 
 from pagedkv.course.judge.exercise import Exercise
-from pagedkv.course.judge.kernel import Case, Task, kernel_parts
+from pagedkv.course.judge.kernel import Case, Task, at_the_far_end, kernel_parts
 from pagedkv.course.thread import BLOCK_SIZE, MIRA
 from pagedkv.sizing import ceil_div
 
@@ -83,10 +83,13 @@ def _batches(draw: random.Random) -> list[Case]:
     order = [*draw.sample(list(named)[:-1], len(named) - 1), [*named][-1]]
     wide = a_batch([named[name] for name in order], 2, 1, 4, 16, seed=draw.randrange(99))
     narrow = a_batch([draw.randint(9, 15), draw.randint(17, 23)], 3, 3, 16, 8, seed=draw.randrange(99))
-    return [Case(wide, rows=tuple(order)), Case(narrow, "a tile smaller than a block")]
+    last = a_batch([draw.randint(9, 15)], 2, 2, 8, 16, seed=draw.randrange(99))
+    far = at_the_far_end(last, ("k_cache", "v_cache"), "tables", 8 * 2 * 16, "blocks far out in a large pool")
+    return [Case(wide, rows=tuple(order)), Case(narrow, "a tile smaller than a block"), far]
 
 
 OWN_ROW = "a token's block is entry token // BLOCK of the sequence's own row, `width` entries wide"
+NO_BLOCK = f"-1 is no block: past the length no entry may be followed, and {OWN_ROW}"
 LAYOUT = "a cache is [block, slot, KV head, dim], the slot is token % BLOCK, and GROUP query heads share a KV head"
 
 TILE = Exercise(
@@ -112,8 +115,7 @@ TILE = Exercise(
                 ): "a hidden value must be loaded as a number, since 0 · NaN is NaN; is any slot read that "
                 "holds no token of this sequence?",
                 ("reads", "tables", "behind"): f"past the length no entry may be read; {OWN_ROW}",
-                ("reads", "k_cache", "before"): "-1 is no block: past the length no entry of the table may be followed",
-                ("reads", "v_cache", "before"): "-1 is no block: past the length no entry of the table may be followed",
+                **{("reads", name, "before"): NO_BLOCK for name in ("k_cache", "v_cache")},
                 ("reads", "k_cache", "behind"): LAYOUT,
                 ("reads", "v_cache", "behind"): LAYOUT,
                 ("wrong", "out"): f"{OWN_ROW}; {LAYOUT}",
