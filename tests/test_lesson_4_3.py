@@ -5,11 +5,10 @@ from exercise_rules import exercise_tests
 from kernels import changed, kernel
 from picture_rules import assert_legible, texts
 from prediction_rules import prediction_test
-from widget_rules import widget_tests
 
 from pagedkv.course.judge import guarded, limit
 from pagedkv.course.judge.check import check
-from pagedkv.course.lesson_4_3 import attending, exercises, moving, pictures, predictions, widgets
+from pagedkv.course.lesson_4_3 import attending, exercises, moving, pictures, predictions
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("triton")
@@ -387,7 +386,7 @@ test_answers = prediction_test(
 )
 
 
-# Pictures and the widget
+# Pictures
 
 
 def test_the_picture_of_programs_counts_them_and_their_hidden_lanes():
@@ -411,7 +410,3 @@ def test_the_picture_of_a_tile_has_the_offsets_that_the_lesson_prints():
     assert [said.count(str(offset)) for offset in (72, 77, 78, 89, 90)] == [1, 1, 1, 1, 0]
     assert said.count(pictures.HIDDEN) == 4 * 8 - 3 * 6 and "18 of them not hidden" in alt
     assert_legible(canvas.svg(alt))
-
-
-SETTINGS = {"programs": [{"numbers": numbers, "lanes": lanes} for numbers in (1, 16) for lanes in (1, 4, 16)]}
-test_pictures, test_moves, test_controls = widget_tests(widgets, SETTINGS)

@@ -294,7 +294,7 @@ def test_the_picture_counts_bytes_wanted_and_fetched():
     sector = widths(canvas, style.FREE)
     assert sector == [sector[0]] * 5
     assert widths(canvas, style.TOKEN) == pytest.approx([sector[0] / 4] * 3 + [sector[0]] * 2)
-    assert strokes(canvas) == {style.HIGHLIGHT: 2}
+    assert strokes(canvas) == {style.HIGHLIGHT: 2 + 1}  # and one in the legend
     assert_legible(svg)
 
 

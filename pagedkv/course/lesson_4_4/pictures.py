@@ -22,7 +22,8 @@ def touched_sectors(loads: Mapping[str, tuple[Sequence[int], int]]) -> tuple[Can
     and words.
     """
     said = []
-    canvas = Canvas(style.WIDTH, 16 + 92 * len(loads))
+    bottom = 24 + 92 * len(loads)
+    canvas = Canvas(style.WIDTH, bottom + 26)
     cell = (style.WIDTH - 40) / SHOWN
     for row, (name, (addresses, width)) in enumerate(loads.items()):
         y = 24 + 92 * row
@@ -43,6 +44,8 @@ def touched_sectors(loads: Mapping[str, tuple[Sequence[int], int]]) -> tuple[Can
                 canvas.rect(x + cell * low / SECTOR, y + 20, cell * (high - low) / SECTOR, 34, style.TOKEN, stroke=None)
             if place and sector != sectors[place - 1] + 1:  # a gap in memory
                 canvas.line(x, y + 14, x, y + 60, stroke=style.HIGHLIGHT, line=3)
+    canvas.line(22, bottom - 10, 22, bottom + 14, stroke=style.HIGHLIGHT, line=3)
+    canvas.text(32, bottom + 2, "in between lies other memory, which is not fetched")
     return (
         canvas,
         f"The sectors of {SECTOR} bytes that one load of a warp touches, filled where wanted. {'; '.join(said)}.",
