@@ -62,7 +62,7 @@ def test_a_kernel_with_a_comparison_that_an_and_pulls_apart_is_told_so(capsys):
     for mask in ("lane < n & lane >= 0", "(lane < n & lane >= 0)", "0 <= lane & lane < n"):
         apart = kernel(changed(SCALE, (LINE, f"inside = {mask}"), (", mask=inside)\n    tl", ")\n    tl")))
         assert not try_kernel(apart, (3,), **arguments())
-        assert capsys.readouterr().out.startswith("in line 4 of its cell `&` binds closer than the comparison beside it")
+        assert capsys.readouterr().out.startswith("in line 4 of its cell `&` binds closer than the comparison")
     for mask in ("(lane < n) & (lane >= 0)", "(lane < n) & ((lane & 1) == 0)", "lane < (n & 15)"):
         whole = kernel(changed(SCALE, (LINE, f"inside = {mask}"), (", mask=inside)\n    tl", ")\n    tl")))
         try_kernel(whole, (3,), **arguments())
