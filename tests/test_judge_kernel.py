@@ -58,6 +58,8 @@ def test_what_a_kernel_prints_comes_back():
 
 
 LINE = "inside = lane < n"
+
+
 def test_a_kernel_with_a_comparison_that_an_and_pulls_apart_is_told_so(capsys):
     for mask in ("lane < n & lane >= 0", "(lane < n & lane >= 0)", "0 <= lane & lane < n"):
         apart = kernel(changed(SCALE, (LINE, f"inside = {mask}"), (", mask=inside)\n    tl", ")\n    tl")))

@@ -8,7 +8,7 @@ from prediction_rules import prediction_test
 
 from pagedkv.course.judge import guarded, limit
 from pagedkv.course.judge.check import check
-from pagedkv.course.lesson_4_3 import attending, exercises, moving, pictures, predictions
+from pagedkv.course.lesson_4_3 import attending, decoding, exercises, moving, pictures, predictions
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("triton")
@@ -324,14 +324,14 @@ def test_a_decode_that_goes_token_by_token_is_slow_and_right():
 def test_what_the_text_of_an_exercise_says_of_its_case():
     import pagedkv.attention.paged as package
 
-    batch = attending.mira_and_others()
+    batch = decoding.mira_and_others()
     right = exercises.DECODE.parts[0]
     assert right.title == "the case of the text" and batch["lens"].tolist() == [50, 0, 16]
     assert batch["tables"].tolist() == [[12, 7, 42, 3], [-1] * 4, [5, -1, -1, -1]]
     assert not batch["q"].is_contiguous() and batch["q"].stride(0) == batch["q_stride"] > 4 * 32
     handed = [batch[name] for name in ("q", "k_cache", "v_cache", "tables", "lens")]
     expected = package.paged_attention(*handed, scale=batch["scale"]).float()
-    torch.testing.assert_close(attending._decoded(batch)["out"], expected, atol=2e-3, rtol=2e-3)
+    torch.testing.assert_close(decoding._decoded(batch)["out"], expected, atol=2e-3, rtol=2e-3)
     mira = moving.mira()
     assert mira["length"] == 50 and mira["cache"].shape == (43 * 16, 24) and mira["cache"].isnan().any(1).sum() == 638
 
@@ -340,7 +340,7 @@ def test_what_the_text_of_an_exercise_says_of_its_case():
 def test_a_kernel_far_out_of_its_memory_ends_nobody():
     """Every pointer of every solution, moved by far more than any tensor has, in front and behind."""
     cases = {WRITE: moving.rows_to_write([1, 0], 4, 24), GATHER: moving.mira(), ATTEND: attending.one_block(3)}
-    cases[DECODE] = attending.mira_and_others()
+    cases[DECODE] = decoding.mira_and_others()
     for source, given in cases.items():
         for name, value in given.items():
             if not isinstance(value, torch.Tensor):
