@@ -110,16 +110,41 @@ class Replayed:
 
 
 def test_of_a_replay_only_the_rows_that_are_ready_count():
-    from pagedkv.engine.batch import Batch
+    from pagedkv.engine.batch import Flat
+    from pagedkv.engine.request import GREEDY, Generation
     from pagedkv.engine.runner import _Graph
 
     graph = _Graph.__new__(_Graph)
-    longs, ints = torch.zeros(4, dtype=torch.int64), torch.zeros(4, dtype=torch.int32)
-    graph.batch = Batch(longs, longs.clone(), longs.clone(), longs.clone(), ints, None, torch.zeros(4, 2).int(), 8)
-    graph.graph, graph.logits = Replayed(), torch.eye(4)
-    new = Batch(longs[:3], longs[:3], longs[:3], torch.tensor([0, 2]), ints[:3] + 1, None, torch.ones(3, 2).int(), 8)
-    assert graph.replay(new).argmax(-1).tolist() == [0, 2]
-    assert graph.batch.slots.tolist() == [0, 0, 0, -1] and graph.batch.seq_lens.tolist() == [1, 1, 1, 0]
+    graph.sent, graph.numbers = torch.full((5, 4), 99), torch.full((5, 4), 99)
+    graph.graph, graph.logits, graph.best = Replayed(), torch.eye(4), torch.arange(4)
+    flat = Flat([7, 8, 9], [1, 2, 3], [4, 5, 6], [2, 0, 1], [2, 3, 4], [1, 2, 3], [0, 2], torch.zeros(3, 2).int())
+    ready = [Generation(i, [1], GREEDY) for i in range(3)]
+    assert graph.replay(flat, ready[:2]) == [0, 2]
+    assert graph.numbers.tolist() == [[7, 8, 9, 0], [1, 2, 3, 0], [4, 5, 6, -1], [2, 0, 1, 0], [2, 3, 4, 0]]
+    assert graph.replay(flat._replace(last=[0, 1, 2]), ready) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("shape", [ModelShape(50, 2, 48, 40, 6, 2, 16), ModelShape(60, 1, 64, 96, 4, 4, 24)], ids=str)
+@torch.no_grad()
+def test_fused_it_is_the_same_model(dtype, shape):
+    pytest.importorskip("triton")
+    import pagedkv.attention.triton  # noqa: F401 on a CPU, chooses the interpreter
+    from pagedkv.engine.fused import FusedLlama
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    torch.manual_seed(0)
+    model = Llama(shape, dtype, device)
+    for norm in (model.attention_norm, model.ffn_norm, model.norm):
+        norm.uniform_(0.5, 1.5)
+    tokens, positions, last = torch.randint(50, (9,)), torch.arange(9) + 1000, torch.tensor([3, 8])
+    call = tokens.to(device), positions.to(device), dense()
+    right = model(*call)
+    fused = FusedLlama(model)
+    close = {torch.float32: 1e-5, torch.float16: 2e-2, torch.bfloat16: 0.15}[dtype]
+    assert float((fused(*call) - right).abs().max()) < close
+    assert float((fused(*call, last.to(device)) - right[last]).abs().max()) < close
+    assert torch.equal(model(*call), right) and model.q[0].data_ptr() == fused.qkv.data_ptr()
 
 
 def test_logits_of_a_batch_are_close_to_those_alone(case):

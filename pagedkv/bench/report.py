@@ -23,7 +23,7 @@ def provenance(device, command: str) -> dict:
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "python": platform.python_version(),
     }
-    facts |= {name: _version(name) for name in ("torch", "triton", "flashinfer-python")}
+    facts |= {name: _version(name) for name in ("torch", "triton", "flashinfer-python", "transformers")}
     if device.type == "cuda":
         import torch
 
@@ -100,6 +100,26 @@ def summary(records: list[dict]) -> dict:
         "times_faster_than_contiguous_sdpa": mean_ratio([r for r in records if r["kind"] == "decode"], SDPA, None),
         "fp8_tokens_per_s_over_bf16": {"d": gain("d8", "d"), "e": gain("e8", "e")},
     }
+
+
+def engine_table(record: dict) -> str:
+    """What `engine.measure` found, a line each; then what was left out."""
+    lines = ["The engine, without a model: CPU time of a step"]
+    lines += [f"    {count:>4} running {us:>10.1f} µs" for count, us in record["overhead_us"].items()]
+    if "batch_16_over_1" in record:
+        lines.append(f"Tokens per second on a CPU, 16 requests together over one: {record['batch_16_over_1']:.1f}")
+    if "decode" in record:
+        lines.append("Decode at 1,024 tokens each, 0.6 billion weights: ms of a step on the device, and over the bound")
+    for row in record.get("decode", ()):
+        line = (
+            f"    {row['requests']:>4} requests {row['replay_ms']:>8.2f} ms {row['replay_ms'] / row['bound_ms']:>6.2f}"
+        )
+        line += (
+            f" × {row['bound_ms']:.2f} ms; with the host {row['step_ms']:.2f} ms, {row['tokens_per_s']:,.0f} tokens/s"
+        )
+        theirs = row.get("transformers_tokens_per_s")
+        lines.append(line + (f", transformers {theirs:,.0f}" if theirs else ""))
+    return "\n".join([*lines, *(f"    {what}: left out, {why}" for what, why in record["left_out"].items())])
 
 
 def write(path: Path, record: dict) -> None:

@@ -20,7 +20,7 @@ class Batch(NamedTuple):
     tokens: Tensor  # int64 [num_tokens]
     positions: Tensor  # int64 [num_tokens]
     slots: Tensor  # int64 [num_tokens]: where their K and V go
-    last: Tensor  # int64 [num_ready]: the rows that give a token
+    last: Tensor | None  # int64 [num_ready]: the rows that give a token; None: all
     seq_lens: Tensor  # int32 [num_seqs], these tokens included
     query_start_loc: Tensor | None  # int32 [num_seqs + 1]; None: one token each
     block_tables: Tensor  # int32 [num_seqs, max_blocks]
@@ -43,28 +43,45 @@ class Rows:
         return [self._row[request.request_id] for request in requests]
 
 
-def pack(step: Step, rows: Rows, tables: DeviceBlockTables, device="cpu") -> Batch:
-    """The step's tensors on `device`. `tables` is brought up to date: requests keep their row in it."""
+class Flat(NamedTuple):
+    """A step as lists of numbers, on their way to a device."""
+
+    tokens: list[int]
+    positions: list[int]
+    slots: list[int]
+    rows: list[int]  # of `tables`, one a request, as are seq_lens and ends
+    seq_lens: list[int]
+    ends: list[int]
+    last: list[int]
+    tables: Tensor
+
+
+def flatten(step: Step, rows: Rows, tables: DeviceBlockTables) -> Flat:
+    """The step's numbers. `tables` is brought up to date: requests keep their row in it."""
     tokens, positions, seq_lens = [], [], []
     for request, n in step.work:
         stored = request.table.num_tokens
         tokens += request.tokens[stored - n : stored]
         positions += range(stored - n, stored)
         seq_lens.append(stored)
-    counts = [n for _, n in step.work]
-    ends = list(accumulate(counts))
+    ends = list(accumulate(n for _, n in step.work))
     ready = set(map(id, step.ready))
     last = [end - 1 for (request, _), end in zip(step.work, ends, strict=True) if id(request) in ready]
     requests = [request for request, _ in step.work]
     row_of = rows.of(requests)
     packed = tables.update({row: request.table for row, request in zip(row_of, requests, strict=True)})
-    longs = torch.tensor([*tokens, *positions, *step.slots, *last, *row_of]).to(device)
-    tokens, positions, slots, last, row_of = longs.split([len(tokens)] * 3 + [len(last), len(row_of)])
-    ints = torch.tensor([*seq_lens, 0, *ends], dtype=torch.int32).to(device)
-    starts = None if len(step.slots) == len(counts) else ints[len(counts) :]
-    return Batch(
-        tokens, positions, slots, last, ints[: len(counts)], starts, packed.index_select(0, row_of), max(seq_lens)
-    )
+    return Flat(tokens, positions, step.slots, row_of, seq_lens, ends, last, packed)
+
+
+def pack(step: Step, rows: Rows, tables: DeviceBlockTables, device="cpu") -> Batch:
+    """The step's tensors on `device`."""
+    flat = flatten(step, rows, tables)
+    longs = torch.tensor([*flat.tokens, *flat.positions, *flat.slots, *flat.last, *flat.rows]).to(device)
+    tokens, positions, slots, last, row_of = longs.split([len(step.slots)] * 3 + [len(flat.last), len(flat.rows)])
+    ints = torch.tensor([*flat.seq_lens, 0, *flat.ends], dtype=torch.int32).to(device)
+    count, blocks = len(step.work), flat.tables.index_select(0, row_of)
+    starts = None if len(step.slots) == count else ints[count:]
+    return Batch(tokens, positions, slots, last, ints[:count], starts, blocks, max(flat.seq_lens))
 
 
 def paged(cache: PagedKVCache, batch: Batch, backend: str = "auto") -> Attend:

@@ -3,20 +3,24 @@
 import torch
 
 from pagedkv.arguments import whole_number
+from pagedkv.attention.dispatch import pick_backend, torch_backend
 from pagedkv.device_tables import DeviceBlockTables
-from pagedkv.engine.batch import Batch, Rows, pack, paged
-from pagedkv.engine.request import Step
+from pagedkv.engine.batch import Batch, Flat, Rows, flatten, pack, paged
+from pagedkv.engine.model import Llama
+from pagedkv.engine.request import Generation, Step
 from pagedkv.engine.sampler import sample
 from pagedkv.kv_cache import PagedKVCache
-from pagedkv.sizing import BLOCK_SIZE
+from pagedkv.sizing import BLOCK_SIZE, ceil_div
+
+PADDING = [[0], [0], [-1], [0], [0]]  # a token, its position, slot, row and length: writes nowhere and reads nothing
 
 
 class Runner:
     """Runs a Step on `model` and gives one token for each of step.ready.
 
-    The cache has the model's dtype. On a GPU, steps of one token a request are replayed from CUDA graphs, one for each
-    power of two of requests: rows that pad a batch up to it write nowhere and read nothing. `cuda_graphs=False` turns
-    that off.
+    The cache has the model's dtype. On a GPU, a Llama runs as a FusedLlama, and steps of one token a request are
+    replayed from CUDA graphs, one for each power of two of requests, and of blocks of the longest: rows that pad a
+    batch up to it write nowhere and read nothing. `cuda_graphs=False` turns that off.
     """
 
     def __init__(
@@ -29,53 +33,59 @@ class Runner:
         shape = model.shape.kv_shape(model.dtype.itemsize)
         self.cache = PagedKVCache(shape, num_blocks, block_size, device, model.dtype)
         self.tables, self.rows = DeviceBlockTables(max_running, self.max_blocks, device), Rows(max_running)
-        self.graphs: dict[int, _Graph] | None = {} if cuda_graphs and self.device.type == "cuda" else None
+        on_gpu = self.device.type == "cuda"
+        if type(model) is Llama and on_gpu and pick_backend(backend, model.embed, self.cache.k) is not torch_backend:
+            from pagedkv.engine.fused import FusedLlama
+
+            self.model = FusedLlama(model)
+        self.graphs: dict[tuple[int, int], _Graph] | None = {} if cuda_graphs and on_gpu else None
 
     @torch.no_grad()
     def __call__(self, step: Step) -> list[int]:
         self.cache.copy_blocks(step.copies)
-        batch = pack(step, self.rows, self.tables, self.device)
-        if self.graphs is None or batch.query_start_loc is not None:
-            logits = self.logits(batch)
-        else:
-            logits = self._replay(batch)
-        return sample(logits, step.ready)
+        if self.graphs is not None and len(step.slots) == len(step.work):
+            return self._replay(flatten(step, self.rows, self.tables), step.ready)
+        return sample(self.logits(pack(step, self.rows, self.tables, self.device)), step.ready)
 
     def logits(self, batch: Batch) -> torch.Tensor:
         """[len(batch.last), vocab_size]"""
         return self.model(batch.tokens, batch.positions, paged(self.cache, batch, self.backend), batch.last)
 
-    def _replay(self, batch: Batch) -> torch.Tensor:
-        size = 1 << (len(batch.tokens) - 1).bit_length()
-        if size not in self.graphs:
-            self.graphs[size] = _Graph(self, size)
-        return self.graphs[size].replay(batch)
+    def _replay(self, flat: Flat, ready: list[Generation]) -> list[int]:
+        size, width = (
+            1 << (n - 1).bit_length() for n in (len(flat.tokens), ceil_div(max(flat.seq_lens), self.cache.block_size))
+        )
+        key = size, min(width, self.max_blocks)
+        if key not in self.graphs:
+            self.graphs[key] = _Graph(self, *key, flat.tables)
+        return self.graphs[key].replay(flat, ready)
 
 
 class _Graph:
-    """Decode of `size` requests, captured once for any lengths up to the longest table."""
+    """Decode of `size` requests of at most `width` blocks each, captured once, up to the likeliest tokens."""
 
-    def __init__(self, runner: Runner, size: int):
-        def numbers(value, dtype, *more):
-            return torch.full((size, *more), value, dtype=dtype, device=runner.device)
+    def __init__(self, runner: Runner, size: int, width: int, tables: torch.Tensor):
+        self.sent = torch.empty(len(PADDING), size, dtype=torch.int64, pin_memory=True)
+        self.numbers = torch.tensor(PADDING, device=runner.device).repeat(1, size)
 
-        zeros = numbers(0, torch.int64)
-        self.batch = Batch(
-            zeros, zeros.clone(), numbers(-1, torch.int64), torch.arange(size, device=runner.device),
-            numbers(0, torch.int32), None, numbers(-1, torch.int32, runner.max_blocks),
-            runner.max_blocks * runner.cache.block_size,
-        )  # fmt: skip
-        runner.logits(self.batch)  # kernels are compiled before the capture
+        def run():
+            tokens, positions, slots, rows, lengths = self.numbers
+            blocks, longest = tables[:, :width].index_select(0, rows), width * runner.cache.block_size
+            logits = runner.logits(Batch(tokens, positions, slots, None, lengths.int(), None, blocks, longest))
+            return logits, logits.argmax(-1)
+
+        run()  # kernels are compiled before the capture
         self.graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self.graph):
-            self.logits = runner.logits(self.batch)
+            self.logits, self.best = run()
 
-    def replay(self, batch: Batch) -> torch.Tensor:
-        count = len(batch.tokens)
-        for mine, new in zip(self.batch, batch, strict=True):
-            if isinstance(mine, torch.Tensor) and mine is not self.batch.last:
-                mine[:count].copy_(new)
-        self.batch.slots[count:] = -1  # padding
-        self.batch.seq_lens[count:] = 0
+    def replay(self, flat: Flat, ready: list[Generation]) -> list[int]:
+        count = len(flat.tokens)
+        self.sent[:, count:] = torch.tensor(PADDING)
+        self.sent[:, :count] = torch.tensor([flat.tokens, flat.positions, flat.slots, flat.rows, flat.seq_lens])
+        self.numbers.copy_(self.sent, non_blocking=True)
         self.graph.replay()
-        return self.logits[batch.last]  # a chunk of one token of a prompt gives none
+        if len(ready) == count:
+            return sample(self.logits[:count], ready, self.best[:count])
+        rows = torch.tensor(flat.last, dtype=torch.int64, device=self.best.device)
+        return sample(self.logits[rows], ready, self.best[rows])  # a chunk of one token of a prompt gives none

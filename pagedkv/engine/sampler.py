@@ -10,13 +10,14 @@ import torch
 from pagedkv.engine.request import Generation
 
 
-def sample(logits: torch.Tensor, requests: Sequence[Generation]) -> list[int]:
-    """One token for each request, from logits [num_requests, vocab_size]."""
-    tokens = logits.argmax(-1).tolist()
-    for row, request in enumerate(requests):
-        how = request.sampling
-        if how.temperature:
-            tokens[row] = draw(logits[row], how.temperature, how.seed, len(request.tokens))
+def sample(logits: torch.Tensor, requests: Sequence[Generation], best: torch.Tensor | None = None) -> list[int]:
+    """One token for each request, from logits [num_requests, vocab_size]. best: where the largest of each row is."""
+    tokens = (logits.argmax(-1) if best is None else best).tolist()
+    drawn = [row for row, request in enumerate(requests) if request.sampling.temperature]
+    if drawn:
+        for row, scores in zip(drawn, logits[drawn].double().cpu(), strict=True):  # one way to the host for all
+            how = requests[row].sampling
+            tokens[row] = draw(scores, how.temperature, how.seed, len(requests[row].tokens))
     return tokens
 
 
