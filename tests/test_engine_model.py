@@ -103,25 +103,25 @@ def test_graphs_replay_the_same_tokens(case, options):
 
 
 class Replayed:
-    """Stands for a captured graph: logits that name their row."""
+    """Stands for a captured graph."""
 
     def replay(self):
         pass
 
 
 def test_of_a_replay_only_the_rows_that_are_ready_count():
-    from pagedkv.engine.batch import Flat
-    from pagedkv.engine.request import GREEDY, Generation
-    from pagedkv.engine.runner import _Graph
+    from pagedkv.engine import runner
 
-    graph = _Graph.__new__(_Graph)
-    graph.sent, graph.numbers = torch.full((5, 4), 99), torch.full((5, 4), 99)
-    graph.graph, graph.logits, graph.best = Replayed(), torch.eye(4), torch.arange(4)
-    flat = Flat([7, 8, 9], [1, 2, 3], [4, 5, 6], [2, 0, 1], [2, 3, 4], [1, 2, 3], [0, 2], torch.zeros(3, 2).int())
-    ready = [Generation(i, [1], GREEDY) for i in range(3)]
-    assert graph.replay(flat, ready[:2]) == [0, 2]
-    assert graph.numbers.tolist() == [[7, 8, 9, 0], [1, 2, 3, 0], [4, 5, 6, -1], [2, 0, 1, 0], [2, 3, 4, 0]]
-    assert graph.replay(flat._replace(last=[0, 1, 2]), ready) == [0, 1, 2]
+    graph = runner._Graph.__new__(runner._Graph)
+    graph.graph, graph.numbers = Replayed(), torch.full((5, 4), 99)
+    graph.logits, graph.best = torch.eye(4), torch.arange(4)
+    served = build(plays.load()[0], 20, 4, token_budget=2)
+    served.run.graphs = {(2, 1): graph}
+    served.add([7, 8], Sampling(3))
+    served.add([1, 2, 3], Sampling(3))
+    [(_, token, _)] = served.step()
+    assert served.step() == [(0, 0, None)]  # with a chunk of one token of the second prompt
+    assert graph.numbers.tolist() == [[token, 1, 0, 0], [2, 0, 0, 0], [2, 4, -1, -1], [0, 1, 0, 0], [3, 1, 0, 0]]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
@@ -145,6 +145,26 @@ def test_fused_it_is_the_same_model(dtype, shape):
     assert float((fused(*call) - right).abs().max()) < close
     assert float((fused(*call, last.to(device)) - right[last]).abs().max()) < close
     assert torch.equal(model(*call), right) and model.q[0].data_ptr() == fused.qkv.data_ptr()
+
+
+@pytest.mark.parametrize("num_tokens", [1, 33])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_a_product_of_few_tokens_is_the_product(dtype, num_tokens):
+    pytest.importorskip("triton")
+    import pagedkv.attention.triton  # noqa: F401 on a CPU, chooses the interpreter
+    from pagedkv.engine.product import fits, product
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    draw = torch.Generator().manual_seed(0)
+    x, weight = (torch.randn(n, 512, generator=draw).to(device, dtype) for n in (num_tokens, 72))
+    weight /= 22
+    right = x.float() @ weight.float().T
+    gate, up = right.chunk(2, 1)
+    close = {torch.float16: 2e-3, torch.bfloat16: 2e-2}[dtype]
+    assert fits(x) and not fits(x[:, :500]) and not fits(x.float()) and not fits(x.repeat(65, 1))
+    assert float((product(x, weight) - right).abs().max()) < close
+    assert float((product(x, weight, parts=4).sum(0) - right).abs().max()) < 1e-5
+    assert float((product(x, weight, gated=True) - torch.nn.functional.silu(gate) * up).abs().max()) < 2 * close
 
 
 def test_logits_of_a_batch_are_close_to_those_alone(case):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from pagedkv.bench import report
+from pagedkv.bench import engine, report
 from pagedkv.bench.cases import GRID, HELD_OUT, Case, named, parse, shrunk
 from pagedkv.bench.host import ratios
 from pagedkv.bench.ladder import LADDER_CASES, ladder
@@ -34,6 +34,8 @@ def main(arguments: list[str] | None = None) -> dict:
             *(f"    {name:<52}{ratio:>7.2f}" for name, ratio in record["host_ratios"].items()),
             sep="\n",
         )
+        record["engine"] = engine.measure(device)
+        print(report.engine_table(record["engine"]))
     if options.out:
         report.write(options.out, record)
         print(f"written: {options.out}")

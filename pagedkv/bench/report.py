@@ -111,12 +111,9 @@ def engine_table(record: dict) -> str:
     if "decode" in record:
         lines.append("Decode at 1,024 tokens each, 0.6 billion weights: ms of a step on the device, and over the bound")
     for row in record.get("decode", ()):
-        line = (
-            f"    {row['requests']:>4} requests {row['replay_ms']:>8.2f} ms {row['replay_ms'] / row['bound_ms']:>6.2f}"
-        )
-        line += (
-            f" × {row['bound_ms']:.2f} ms; with the host {row['step_ms']:.2f} ms, {row['tokens_per_s']:,.0f} tokens/s"
-        )
+        over = row["replay_ms"] / row["bound_ms"]
+        line = f"    {row['requests']:>4} requests {row['replay_ms']:>8.2f} ms, {over:.2f} × {row['bound_ms']:.2f} ms; "
+        line += f"with the host {row['step_ms']:.2f} ms, {row['tokens_per_s']:,.0f} tokens/s"
         theirs = row.get("transformers_tokens_per_s")
         lines.append(line + (f", transformers {theirs:,.0f}" if theirs else ""))
     return "\n".join([*lines, *(f"    {what}: left out, {why}" for what, why in record["left_out"].items())])

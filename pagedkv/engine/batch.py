@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -43,21 +44,10 @@ class Rows:
         return [self._row[request.request_id] for request in requests]
 
 
-class Flat(NamedTuple):
-    """A step as lists of numbers, on their way to a device."""
-
-    tokens: list[int]
-    positions: list[int]
-    slots: list[int]
-    rows: list[int]  # of `tables`, one a request, as are seq_lens and ends
-    seq_lens: list[int]
-    ends: list[int]
-    last: list[int]
-    tables: Tensor
-
-
-def flatten(step: Step, rows: Rows, tables: DeviceBlockTables) -> Flat:
-    """The step's numbers. `tables` is brought up to date: requests keep their row in it."""
+def flatten(step: Step, rows: Rows, tables: DeviceBlockTables) -> tuple:
+    """A step as lists: of its tokens, which and at what positions; of its requests, their rows, lengths, and where they
+    end; which tokens are followed by a new one. Then the packed tables, brought up to date: requests keep their row.
+    """
     tokens, positions, seq_lens = [], [], []
     for request, n in step.work:
         stored = request.table.num_tokens
@@ -70,18 +60,19 @@ def flatten(step: Step, rows: Rows, tables: DeviceBlockTables) -> Flat:
     requests = [request for request, _ in step.work]
     row_of = rows.of(requests)
     packed = tables.update({row: request.table for row, request in zip(row_of, requests, strict=True)})
-    return Flat(tokens, positions, step.slots, row_of, seq_lens, ends, last, packed)
+    return tokens, positions, row_of, seq_lens, ends, last, packed
 
 
 def pack(step: Step, rows: Rows, tables: DeviceBlockTables, device="cpu") -> Batch:
     """The step's tensors on `device`."""
-    flat = flatten(step, rows, tables)
-    longs = torch.tensor([*flat.tokens, *flat.positions, *flat.slots, *flat.last, *flat.rows]).to(device)
-    tokens, positions, slots, last, row_of = longs.split([len(step.slots)] * 3 + [len(flat.last), len(flat.rows)])
-    ints = torch.tensor([*flat.seq_lens, 0, *flat.ends], dtype=torch.int32).to(device)
-    count, blocks = len(step.work), flat.tables.index_select(0, row_of)
-    starts = None if len(step.slots) == count else ints[count:]
-    return Batch(tokens, positions, slots, last, ints[:count], starts, blocks, max(flat.seq_lens))
+    tokens, positions, row_of, seq_lens, ends, last, packed = flatten(step, rows, tables)
+    longs = [tokens, positions, step.slots, last, row_of]
+    ints = torch.from_numpy(np.array([*seq_lens, 0, *ends], np.int32)).to(device)
+    numbers = torch.from_numpy(np.concatenate(longs, dtype=np.int64, casting="unsafe")).to(device)
+    tokens, positions, slots, last, row_of = numbers.split([len(part) for part in longs])
+    starts = None if len(slots) == len(seq_lens) else ints[len(seq_lens) :]
+    blocks = packed.index_select(0, row_of)
+    return Batch(tokens, positions, slots, last, ints[: len(seq_lens)], starts, blocks, max(seq_lens))
 
 
 def paged(cache: PagedKVCache, batch: Batch, backend: str = "auto") -> Attend:

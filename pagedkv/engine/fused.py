@@ -13,6 +13,7 @@ from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 from pagedkv.attention.triton.launch import Launcher, as_output, dependent_launch, power_of_2
 from pagedkv.engine.model import Attend, Llama
+from pagedkv.engine.product import fits, product
 from pagedkv.sizing import ceil_div
 
 
@@ -33,13 +34,14 @@ class FusedLlama:
         x = model.embed[tokens]  # [num_tokens, hidden]; what a layer adds to it, `part`, is added at the next norm
         for layer in range(shape.num_layers):
             y = add_and_norm(x, part, model.attention_norm[layer], shape.norm_eps)
-            qkv = linear(y, self.qkv[layer]).unflatten(1, (-1, shape.head_dim))  # [num_tokens, heads, head_dim]
+            qkv = times(y, self.qkv[layer])[0].unflatten(1, (-1, shape.head_dim))  # [num_tokens, heads, head_dim]
             q, k, v = rotate(qkv, cos, sin, q_heads + kv_heads).split((q_heads, kv_heads, kv_heads), 1)
-            part = linear(attend(layer, q, k, v).flatten(1), model.o[layer])
+            part = times(attend(layer, q, k, v).flatten(1), model.o[layer], parts=4)
             y = add_and_norm(x, part, model.ffn_norm[layer], shape.norm_eps)
-            part = linear(gate(linear(y, self.gate_up[layer])), model.down[layer])
+            y = product(y, self.gate_up[layer], gated=True) if fits(y) else gate(linear(y, self.gate_up[layer]))
+            part = times(y, model.down[layer], parts=4)
         if last is not None:
-            x, part = x[last], part[last]
+            x, part = x[last], part[:, last]
         return linear(add_and_norm(x, part, model.norm, shape.norm_eps), model.embed)
 
 
@@ -52,11 +54,17 @@ def merge(model: Llama, *names: str) -> Tensor:
     return merged
 
 
-def add_and_norm(x: Tensor, part: Tensor | None, weight: Tensor, eps: float) -> Tensor:
-    """x += part, in place; then x, normed. x and part [num_tokens, hidden]."""
+def times(x: Tensor, weight: Tensor, parts: int = 1) -> Tensor:
+    """x @ weight.T as [parts, num_tokens, rows] to be added up; where matrices are large, all in the first."""
+    return product(x, weight, parts=parts).view(parts, len(x), -1) if fits(x) else linear(x, weight)[None]
+
+
+def add_and_norm(x: Tensor, parts: Tensor | None, weight: Tensor, eps: float) -> Tensor:
+    """x += each of parts, in place; then x, normed. x [num_tokens, hidden], parts [.., num_tokens, hidden]."""
     num_tokens, hidden = x.shape
-    y = torch.empty_like(x)
-    _launch(launch_norm, (num_tokens, 1, 1), (x, part, weight, y), (eps,), (hidden, power_of_2(hidden)))
+    y, count = torch.empty_like(x), 0 if parts is None else len(parts)
+    constants = hidden, power_of_2(hidden), count
+    _launch(launch_norm, (num_tokens, 1, 1), (x, parts, weight, y), (eps, num_tokens), constants)
     return y
 
 
@@ -86,8 +94,11 @@ def _launch(launcher: Launcher, grid, tensors, numbers, constants) -> None:
     launcher(device, grid, tensors, numbers, (), (*constants, pdl), dtypes, num_warps=4, num_stages=1, launch_pdl=pdl)
 
 
-@triton.jit(do_not_specialize=["eps"])
-def _norm_kernel(x_ptr, part_ptr, weight_ptr, y_ptr, eps, HIDDEN: tl.constexpr, LANES: tl.constexpr, PDL: tl.constexpr):
+@triton.jit(do_not_specialize=["eps", "num_tokens"])
+def _norm_kernel(
+    x_ptr, part_ptr, weight_ptr, y_ptr, eps, num_tokens, HIDDEN: tl.constexpr, LANES: tl.constexpr,
+    PARTS: tl.constexpr, PDL: tl.constexpr,
+):  # fmt: skip
     """Grid (tokens)."""
     lanes = tl.arange(0, LANES)
     live, at = lanes < HIDDEN, tl.program_id(0).to(tl.int64) * HIDDEN + lanes
@@ -96,10 +107,12 @@ def _norm_kernel(x_ptr, part_ptr, weight_ptr, y_ptr, eps, HIDDEN: tl.constexpr, 
         gdc_wait()
         gdc_launch_dependents()
     x = tl.load(x_ptr + at, live, 0.0).to(tl.float32)
-    if part_ptr is not None:
-        x = as_output(x + tl.load(part_ptr + at, live, 0.0).to(tl.float32), x_ptr)
-        tl.store(x_ptr + at, x, live)
-        x = x.to(tl.float32)
+    if PARTS:
+        for part in tl.static_range(PARTS):
+            x += tl.load(part_ptr + part * num_tokens * HIDDEN + at, live, 0.0).to(tl.float32)
+        rounded = as_output(x, x_ptr)
+        tl.store(x_ptr + at, rounded, live)
+        x = rounded.to(tl.float32)
     scale = 1 / tl.sqrt(tl.sum(x * x, 0) / HIDDEN + eps)
     tl.store(y_ptr + at, as_output(x * scale * weight, y_ptr), live)
 
