@@ -30,7 +30,7 @@ site: .venv/site                ## the web book, in build/html: every lesson as 
 figures: .venv/ready            ## redraw figures/
 	$(BIN)/python -m pagedkv.course.figures
 
-bench: .venv/ready              ## measure the kernels on a GPU, the CPU's share as ratios
+bench: .venv/ready              ## measure kernels and engine on a GPU, the CPU's share as ratios
 	$(BIN)/python -m pagedkv.bench
 
 browser: .venv/browser          ## every notebook and every page of the book in a real browser

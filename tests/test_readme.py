@@ -102,6 +102,25 @@ def test_the_kernels_numbers_are_those_of_the_record():
     assert f"{record['provenance']['gpu']}, {record['provenance']['date'][:10]}" in README
 
 
+def test_the_engines_numbers_are_those_of_the_record():
+    record = json.loads((ROOT / "figures/data/engine_h200.json").read_text(encoding="utf-8"))
+    rows, words = record["engine"]["decode"], " ".join(README.split())
+
+    def listed(form: str, *names: str) -> str:
+        *most, last = [
+            form.format(row[names[0]] / (row[names[1]] if names[1:] else 1)) for row in rows if names[0] in row
+        ]
+        return f"{', '.join(most)} and {last}"
+
+    assert f"and {rows[0]['length']:,} tokens a request" in words
+    assert f"takes {listed('{:.2f}', 'replay_ms')} ms for {listed('{:.0f}', 'requests')} requests" in words
+    assert f"which is {listed('{:.2f}', 'replay_ms', 'bound_ms')} times" in words
+    assert f"makes {listed('{:,.0f}', 'tokens_per_s')} tokens per second" in words
+    assert f"made {listed('{:,.0f}', 'transformers_tokens_per_s')} of them for 1 and 64 on the same weights" in words
+    assert ["transformers_tokens_per_s" in row for row in rows] == [True, True, False]
+    assert f"by transformers {record['provenance']['transformers']}" in words
+
+
 def recorded(record: dict, names: list[str]) -> str:
     """What README says of the notebooks' record: those of `names` that are younger than it, or differed, are named."""
     as_stored = {entry["notebook"] for entry in record["notebooks"] if entry["as_stored"]}
