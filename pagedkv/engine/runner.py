@@ -13,9 +13,8 @@ from pagedkv.engine.sampler import sample
 from pagedkv.kv_cache import PagedKVCache
 from pagedkv.sizing import BLOCK_SIZE, ceil_div
 
-PADDING = np.array(
-    [[0], [0], [-1], [0], [0]]
-)  # a token, its position, slot, row and length: writes nowhere and reads nothing
+# A token, its position, slot, row and length, that writes nowhere and reads nothing.
+PADDING = np.array([[0], [0], [-1], [0], [0]])
 
 
 class Runner:
@@ -37,7 +36,7 @@ class Runner:
         self.cache = PagedKVCache(kv_shape, num_blocks, block_size, device, model.dtype)
         self.tables, self.rows = DeviceBlockTables(max_running, self.max_blocks, device), Rows(max_running)
         on_gpu = self.device.type == "cuda"
-        if type(model) is Llama and on_gpu and pick_backend(backend, model.embed, self.cache.k) is not torch_backend:
+        if on_gpu and type(model) is Llama and pick_backend(backend, model.embed, self.cache.k) is not torch_backend:
             from pagedkv.engine.fused import FusedLlama
 
             self.model = FusedLlama(model)

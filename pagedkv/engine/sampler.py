@@ -14,10 +14,10 @@ def sample(logits: torch.Tensor, requests: Sequence[Generation], best: torch.Ten
     """One token for each request, from logits [num_requests, vocab_size]. best: where the largest of each row is."""
     tokens = (logits.argmax(-1) if best is None else best).tolist()
     drawn = [row for row, request in enumerate(requests) if request.sampling.temperature]
-    if drawn:
-        for row, scores in zip(drawn, logits[drawn].double().cpu(), strict=True):  # one way to the host for all
-            how = requests[row].sampling
-            tokens[row] = draw(scores, how.temperature, how.seed, len(requests[row].tokens))
+    scores = logits[drawn].double().cpu() if drawn else ()  # one way to the host for all
+    for row, of_row in zip(drawn, scores, strict=True):
+        how = requests[row].sampling
+        tokens[row] = draw(of_row, how.temperature, how.seed, len(requests[row].tokens))
     return tokens
 
 
