@@ -247,3 +247,19 @@ def test_the_packages_table_is_used_as_the_learners_is():
     assert table.append(4) == [0, 1, 2, 3] and tuple(table.translate(3)) == (1, 0, 1, 3)
     table.free()
     assert (table.blocks, table.num_tokens, table.append(1)) == ([], 0, [0])
+
+
+def test_an_interrupted_write_leaves_the_old_file_and_nothing_beside_it(tmp_path, monkeypatch):
+    from pagedkv.course.judge import beside
+
+    beside.replace(tmp_path / "kept.json", "old")
+
+    def full(*_):
+        raise OSError("no space left on device")
+
+    for stops in (full, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt)):
+        monkeypatch.setattr(beside.os, "replace", stops)
+        with pytest.raises((OSError, KeyboardInterrupt)):
+            beside.replace(tmp_path / "kept.json", "new")
+    assert [path.name for path in tmp_path.iterdir()] == ["kept.json"]
+    assert (tmp_path / "kept.json").read_text() == "old"

@@ -18,6 +18,7 @@ import nbformat
 import torch
 from nbclient import NotebookClient
 from pytest import ExitCode
+from tqdm import tqdm
 
 from pagedkv.bench.report import provenance, write
 
@@ -78,7 +79,8 @@ def main(arguments: list[str] | None = None) -> int:
     os.environ["CI"] = "1"  # no progress is written
     paths = sorted(root.glob("notebooks/*.ipynb")) + sorted(root.glob("notebooks/solutions/*.ipynb"))
     with ThreadPoolExecutor(options.jobs) as pool:
-        records = list(pool.map(partial(measure_notebook, root=root), paths))
+        done = pool.map(partial(measure_notebook, root=root), paths)
+        records = list(tqdm(done, total=len(paths), desc="Notebooks", unit="notebook", disable=None))
     for record in records:
         verdict = "as stored" if record["as_stored"] else "DIFFERS"
         print(

@@ -122,7 +122,9 @@ def engine_table(record: dict) -> str:
 def write(path: Path, record: dict) -> None:
     """The record as JSON, numbers rounded to five digits."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(_rounded(record), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    part = path.with_suffix(".part")  # a record in its place is whole at every moment
+    part.write_text(json.dumps(_rounded(record), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    part.replace(path)
 
 
 def _rounded(value):

@@ -19,7 +19,9 @@ from pathlib import Path
 
 import nbformat
 from nbclient import NotebookClient
+from tqdm import tqdm
 
+from pagedkv.course.judge.beside import replace
 from pagedkv.course.lessons import find
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
@@ -179,8 +181,8 @@ def _store(notebook: nbformat.NotebookNode, path: Path) -> None:
     """Write the notebook, unless the stored one differs in nothing but outputs that may differ, such as timings."""
     unchanged = path.exists() and _compared(nbformat.read(path, as_version=4)) == _compared(notebook)
     if not unchanged:
-        nbformat.write(notebook, path)
-    print(f"{path.name}: {'unchanged' if unchanged else 'stored'}")
+        replace(path, nbformat.writes(notebook) + "\n")
+    tqdm.write(f"{path.name}: {'unchanged' if unchanged else 'stored'}")
 
 
 def _compared(notebook) -> nbformat.NotebookNode:
@@ -193,7 +195,8 @@ def _compared(notebook) -> nbformat.NotebookNode:
 
 def main(names: list[str]) -> None:
     os.environ["CI"] = "1"  # what the solutions solve is not the learner's progress
-    for name in names or sorted({path.stem for path in [*FOLDER.glob("*.ipynb"), *FOLDER.glob("solutions/*.ipynb")]}):
+    names = names or sorted({path.stem for path in [*FOLDER.glob("*.ipynb"), *FOLDER.glob("solutions/*.ipynb")]})
+    for name in tqdm(names, desc="Notebooks", unit="lesson", disable=None):
         build(Path(name).stem)
 
 

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import nbformat
 
+from pagedkv.course.judge.beside import replace
+
 
 def mend(notebook: nbformat.NotebookNode) -> list[str]:
     """Leave each grading id to the last code cell that has it. Returns the ids that were there more than once."""
@@ -33,7 +35,7 @@ def main(arguments: list[str] | None = None) -> int:
         try:
             notebook = nbformat.read(path, as_version=4)
             if copied := mend(notebook):
-                nbformat.write(notebook, path)
+                replace(path, nbformat.writes(notebook) + "\n")
                 print(f"{path}: the last of the copies keeps {', '.join(copied)}")
         except Exception as error:  # whatever a file holds, those behind it are mended
             failed = 1

@@ -27,7 +27,8 @@ def lay_out(folder: Path) -> None:
     files = {path.relative_to(ROOT / "book").as_posix(): path.read_bytes() for path in _files(ROOT / "book")}
     titles, shared = {}, Shared()
     lessons = ROOT / "notebooks"
-    for path in tqdm([*sorted(lessons.glob("*.ipynb")), *sorted(lessons.glob("solutions/*.ipynb"))], desc="Pages"):
+    paths = [*sorted(lessons.glob("*.ipynb")), *sorted(lessons.glob("solutions/*.ipynb"))]
+    for path in tqdm(paths, desc="Pages", unit="page", disable=None):
         name, notebook = path.relative_to(lessons).with_suffix("").as_posix(), page(path, shared)
         titles[name] = title(notebook)
         files[f"{name}.ipynb"] = nbformat.writes(notebook).encode()

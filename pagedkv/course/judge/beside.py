@@ -7,7 +7,6 @@ file counts as empty, and where nothing can be written nothing is remembered.
 
 import json
 import os
-import tempfile
 from pathlib import Path
 
 FIRST_LESSON = "1_start_here.ipynb"
@@ -44,9 +43,16 @@ def store(path: Path | None, content: dict) -> None:
         return
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        options = {"dir": path.parent, "suffix": ".json", "delete": False, "encoding": "utf-8"}
-        with tempfile.NamedTemporaryFile("w", **options) as file:
-            json.dump(content, file, indent=1)
-        os.replace(file.name, path)
+        replace(path, json.dumps(content, indent=1))
     except OSError:
         return
+
+
+def replace(path: Path, text: str) -> None:
+    """Write a file in one step: whoever interrupts that, or fills the disk, leaves the old one as it was."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        part.write_text(text, encoding="utf-8", newline="\n")
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
