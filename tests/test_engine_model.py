@@ -124,7 +124,11 @@ def test_of_a_replay_only_the_rows_that_are_ready_count():
     assert graph.numbers.tolist() == [[token, 1, 0, 0], [2, 0, 0, 0], [2, 4, -1, -1], [0, 1, 0, 0], [3, 1, 0, 0]]
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize(
+    "dtype",
+    [torch.float32, *(pytest.param(dtype, marks=pytest.mark.thorough) for dtype in (torch.float16, torch.bfloat16))],
+    ids=str,
+)
 @pytest.mark.parametrize("shape", [ModelShape(50, 2, 48, 40, 6, 2, 16), ModelShape(60, 1, 64, 96, 4, 4, 24)], ids=str)
 @torch.no_grad()
 def test_fused_it_is_the_same_model(dtype, shape):

@@ -5,10 +5,13 @@ while that kernel still runs. Each program reads some rows of the matrix; where 
 and the sums are added up by whoever reads them.
 """
 
+from functools import cache
+
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+from triton.compiler.compiler import max_shared_mem
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 from pagedkv.attention.triton import INTERPRETED
@@ -31,16 +34,23 @@ def product(x: Tensor, weight: Tensor, gated: bool = False, parts: int = 1) -> T
     With parts > 1, float32 [parts, num_tokens, rows] whose sum it is. x [num_tokens, length], weight [rows, length].
     """
     (num_tokens, length), rows = x.shape, weight.shape[0] >> gated
-    tile = 64 >> gated  # measured, as are the numbers below; a gated program reads two tiles
+    tile = 64 >> gated  # as measured on an H200; a gated program reads two tiles
     y = x.new_empty(parts, num_tokens, rows, dtype=torch.float32 if parts > 1 else x.dtype)
     device = x.get_device()
     pdl = dependent_launch(device)
     launch_product(
         device, (ceil_div(rows, tile), parts, 1), (x, weight, y), (num_tokens,), (),
         (length, rows, max(16, power_of_2(num_tokens)), tile, parts, gated, compute_dtype(x, x), not INTERPRETED, pdl),
-        (x.dtype, y.dtype), num_warps=4, num_stages=4, launch_pdl=pdl,
+        (x.dtype, y.dtype), num_warps=4, num_stages=depth(device), launch_pdl=pdl,
     )  # fmt: skip
     return y if parts > 1 else y[0]
+
+
+@cache
+def depth(device: int) -> int:
+    """Of the loop: as many steps are on their way at a time as have room in a program's shared memory, up to four."""
+    room = 2**17 if device < 0 else max_shared_mem(device)
+    return min(4, room // (2 * 64 * STEP.value * 2))
 
 
 @triton.jit(do_not_specialize=["num_tokens"])
