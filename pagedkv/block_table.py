@@ -161,6 +161,19 @@ class BlockTable:
             blocks[self._dropped : keep] = [-1] * (keep - self._dropped)
             self._dropped = keep
 
+    def skip(self, num_blocks: int) -> None:
+        """Count the next `num_blocks` blocks as full and dropped, as when a sequence comes back that a window had left
+        that far. Raises ValueError for a table that holds a block.
+        """
+        blocks = self._live()
+        if self._dropped < len(blocks):
+            raise ValueError(f"skip is for a table that holds no block, not {self!r}")
+        blocks += [-1] * whole_number("num_blocks", num_blocks)
+        self._dropped = len(blocks)
+        self._num_tokens = self._dropped * self._pool.block_size
+        self._version += 1
+        self._versions += [self._version] * (len(blocks) - len(self._versions))
+
     def truncate(self, num_tokens: int) -> None:
         """Keep the first `num_tokens` tokens, as after speculative tokens were rejected, and give back the blocks
         behind them. Not fewer than were dropped.

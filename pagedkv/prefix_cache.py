@@ -68,6 +68,7 @@ class PrefixCache:
         self._by_key: dict[tuple[Hashable, bytes], _Entry] = {}
         self._by_block: dict[int, _Entry] = {}
         self.lookups = self.hits = 0  # tokens that `match` was asked for, and those that it found
+        self.clears = 0  # calls of `clear`
 
     def __len__(self) -> int:
         """Blocks whose content is known, in use or not."""
@@ -110,35 +111,43 @@ class PrefixCache:
     ) -> None:
         """Make the full blocks of a sequence findable under its `identity`. `blocks` is its table; K/V of `token_ids`
         must be in it or about to be written. `start`: so many of its blocks were inserted before with the same tokens,
-        and need not be hashed again.
+        and need not be hashed again. Blocks that the table has dropped, -1, are passed over as long as their content is
+        known, and nothing is inserted behind one that is lost: a prompt is found from its beginning on.
 
         Where other blocks hold the same content already, `match` goes on giving the one known longest; the others take
         its place when its content is lost.
         """
         last = self._pool.num_blocks - 1
-        blocks = [whole_number("blocks", block_id, 0, last) for block_id in listed("blocks", blocks, "block ids")]
+        blocks = [whole_number("blocks", block_id, -1, last) for block_id in listed("blocks", blocks, "block ids")]
         entry = self._by_block.get(blocks[start - 1]) if 0 < start <= len(blocks) else None
         if entry is None or entry.key[0] != identity:  # nothing to go on from: its content was lost meanwhile
             start, entry = 0, None
         token_ids = listed("token_ids", token_ids, "whole numbers")[start * self._pool.block_size :]
         blocks = blocks[start:]
         keys = list(self._keys(token_ids, identity, entry and entry.key[1]))
-        if len(blocks) < len(keys) or len(set(blocks)) != len(blocks):
+        held = [block_id for block_id in blocks if block_id != -1]
+        if len(blocks) < len(keys) or len(set(held)) != len(held):
             raise ValueError(
                 f"blocks must be at least {len(keys)} distinct blocks, one for every full block of tokens, not {blocks}"
             )
         for block_id in blocks[: len(keys)]:
-            if not self._pool.ref_count(block_id):
+            if block_id != -1 and not self._pool.ref_count(block_id):
                 raise ValueError(f"blocks names block {block_id}, which is free")
         for (key, content), block_id in zip(keys, blocks, strict=False):
-            entry = self._find(key, content, entry) or self._new(key, content, entry)
-            if block_id not in entry.blocks:
+            known = self._find(key, content, entry)
+            if known is None and block_id == -1:
+                return
+            entry = known or self._new(key, content, entry)
+            if block_id != -1 and block_id not in entry.blocks:
                 self._pool.keep(block_id, self._lose)
                 entry.blocks[block_id] = None
                 self._by_block[block_id] = entry
 
     def clear(self) -> None:
-        """Forget every block, as when the model's weights have changed. Blocks in use stay their owners'."""
+        """Forget every block, as when the model's weights have changed. Blocks in use stay their owners'; what those
+        hold was computed before, so a scheduler makes none of it findable again (`clears` tells it).
+        """
+        self.clears += 1
         for block_id in list(self._by_block):
             self._pool.forget(block_id)
 

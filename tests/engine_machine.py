@@ -22,27 +22,34 @@ VOCABULARY = 97
 
 
 class Checksum:
-    """With q = 0 attention is the mean of V: multiplied by the length and rounded, an exact sum of whole numbers."""
+    """With q = 0 attention is the mean of V: multiplied by the number of tokens in sight and rounded, an exact sum of
+    whole numbers."""
 
     shape, dtype = ModelShape(VOCABULARY, 1, 16, 16, 1, 1, 16), torch.float64
+
+    def __init__(self, window=None):
+        self.window = window or 10**9
 
     def __call__(self, tokens, positions, attend, last):
         numbers = torch.zeros(len(tokens), 1, 16, dtype=torch.float64)
         numbers[:, 0, 0] = checksum_term(tokens, positions)
         nothing = torch.zeros_like(numbers)
         mean = attend(0, nothing, nothing, numbers)[last, 0, 0]
-        return one_hot((mean * (positions[last] + 1)).round().long() % VOCABULARY, VOCABULARY).double()
+        return one_hot(
+            (mean * (positions[last] + 1).clamp(max=self.window)).round().long() % VOCABULARY, VOCABULARY
+        ).double()
 
 
 def checksum_term(token, position):
     return (token * 31 + 7 * position + 5) % VOCABULARY * (position % 13 + 1)
 
 
-def continued(prompt: list[int], count: int) -> list[int]:
+def continued(prompt: list[int], count: int, window: int | None = None) -> list[int]:
     """What the checksum model writes after `prompt`, in plain Python."""
     tokens = list(prompt)
     for _ in range(count):
-        tokens.append(sum(checksum_term(token, position) for position, token in enumerate(tokens)) % VOCABULARY)
+        seen = list(enumerate(tokens))[-window if window else 0 :]
+        tokens.append(sum(checksum_term(token, position) for position, token in seen) % VOCABULARY)
     return tokens[len(prompt) :]
 
 
@@ -51,7 +58,8 @@ class Exchanged(Runner):
 
     def logits(self, batch):
         exchanged = SimpleNamespace(k=self.cache.v, v=self.cache.k)
-        return self.model(batch.tokens, batch.positions, paged(exchanged, batch), batch.last)
+        attend = paged(exchanged, batch, window=self.window)
+        return self.model(batch.tokens, batch.positions, attend, batch.last)
 
 
 def random_engine(rng: random.Random, **fixed) -> Engine:
@@ -65,12 +73,20 @@ def random_engine(rng: random.Random, **fixed) -> Engine:
             reuse=rng.random() < 0.5,
             host_blocks=rng.choice([0, 0, 3, 200]),
             keys=rng.random() < 0.4,
+            window=rng.choice([None] * 6 + [1, 5, 12]),
         )
         | fixed
     )
+    window = options["window"]
+    longest = options["num_blocks"] * (rng.choice([1, 3]) if window else 1)  # blocks of a table
     pool = BlockPool(options["num_blocks"], block_size)
     runner = (Exchanged if options["keys"] else Runner)(
-        Checksum(), pool.num_blocks, block_size, max_running=options["max_running"]
+        Checksum(window),
+        pool.num_blocks,
+        block_size,
+        max_running=options["max_running"],
+        max_blocks=longest,
+        window=window,
     )
     scheduler = Scheduler(
         pool,
@@ -79,6 +95,8 @@ def random_engine(rng: random.Random, **fixed) -> Engine:
         watermark=options["watermark"],
         prefix=PrefixCache(pool) if options["reuse"] else None,
         host=HostPool(runner.cache, options["host_blocks"]) if options["host_blocks"] else None,
+        max_blocks=longest,
+        window=window,
     )
     return Engine(scheduler, runner, VOCABULARY)
 
@@ -108,12 +126,12 @@ def random_run(seed: int, **fixed) -> Engine:
     engine.run = runs
     beginnings = [[rng.randrange(VOCABULARY) for _ in range(rng.randint(1, 40))] for _ in range(3)]
     prompts, outputs, given, aborted = {}, {}, [], set()
-    most = pool.num_blocks * pool.block_size
+    most = scheduler.max_blocks * pool.block_size
     for _ in range(rng.randint(4, 12)):
         prompt = rng.choice(beginnings)[: rng.randint(1, 24)] + [
             rng.randrange(VOCABULARY) for _ in range(rng.randint(0, 9))
         ]
-        new = rng.randint(1, 24)
+        new = rng.randint(1, 24) if scheduler.max_blocks == pool.num_blocks else rng.randint(1, 2 * most // 3)
         identity = rng.choice([None, None, "a"])
         given.append((prompt, new, identity))
     steps = 0
@@ -142,7 +160,7 @@ def random_run(seed: int, **fixed) -> Engine:
             aborted.add(gone)
             check(engine)
     for request_id, (prompt, new) in prompts.items():
-        right = continued(prompt, new)
+        right = continued(prompt, new, run.window)
         assert outputs[request_id] == right[: len(outputs[request_id])]
         assert request_id in aborted or len(outputs[request_id]) == new
     assert pool.num_free == pool.num_blocks and not scheduler.waiting and not scheduler.running
@@ -155,6 +173,10 @@ def check(engine: Engine) -> None:
     running, waiting = list(scheduler.running.values()), list(scheduler.waiting)
     scheduler.pool.check([request.table.blocks for request in running])
     assert all(request.table is None for request in waiting)
+    if scheduler.window:
+        most = -(-(scheduler.window + scheduler.token_budget - 2) // scheduler.pool.block_size) + 1
+        held = [sum(block_id != -1 for block_id in request.table.blocks) for request in running]
+        assert all(count <= most for count in held), "a window's blocks are kept"
     ids = [request.request_id for request in running + waiting]
     assert ids == sorted(ids), "an earlier request waits while a later one runs"
     assert sorted(ids) == sorted(engine._live)

@@ -211,6 +211,7 @@ USES = {
     "free": lambda table: table.free(),
     "truncate": lambda table: table.truncate(0),
     "drop_before": lambda table: table.drop_before(0),
+    "skip": lambda table: table.skip(0),
     "blocks": lambda table: table.blocks,
     "num_tokens": lambda table: table.num_tokens,
     "token_slots": lambda table: table.token_slots(),
@@ -373,3 +374,24 @@ def test_a_window_of_any_size_holds_few_blocks():
             most = max(most, pool.num_blocks - pool.num_free)
             assert all(slot >= 0 for slot in table.token_slots()[max(0, length - window) :])
         assert most <= (window - 1) // 4 + 2
+
+
+def test_a_table_may_begin_behind_what_a_window_had_left():
+    pool = BlockPool(4, 4)
+    table = BlockTable(pool)
+    seen = table.version
+    table.skip(2)
+    assert table.append(5).slots == [0, 1, 2, 3, 4] and table.blocks == [-1, -1, 0, 1] and table.num_tokens == 13
+    assert table.changes(seen) == (0, [-1, -1, 0, 1]) and table.translate(8).slot == 0
+    with pytest.raises(ValueError, match="skip is for a table that holds no block"):
+        table.skip(1)
+    table.drop_before(13)  # the last is not full
+    table.free()
+    pool.check([])
+    emptied = BlockTable(pool)
+    emptied.append(8)
+    emptied.drop_before(8)
+    emptied.skip(3)
+    assert emptied.blocks == [-1] * 5 and emptied.num_tokens == 20 and emptied.append(1).slots
+    with pytest.raises(ValueError, match="num_blocks"):
+        BlockTable(pool).skip(-1)

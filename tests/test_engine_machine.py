@@ -13,14 +13,23 @@ from engine_machine import continued, random_run  # noqa: E402
 import pagedkv.engine.runner  # noqa: E402
 from pagedkv.engine.request import Sampling  # noqa: E402
 
-FEW, MANY = range(12), range(12, 340)
+FEW, MANY = range(25), range(25, 340)
 
 
 @pytest.mark.parametrize("seeds", [FEW, pytest.param(MANY, marks=pytest.mark.thorough)], ids=["few", "many"])
 def test_every_token_is_right_and_nothing_is_lost(seeds):
     rows = [row for seed in seeds for row in random_run(seed).usage]
     for name in ("preempted", "lost", "parked", "reused", "restored"):
-        assert sum(getattr(row, name) for row in rows) > 10, f"these runs say nothing of {name}"
+        assert sum(getattr(row, name) for row in rows) > 5, f"these runs say nothing of {name}"
+
+
+@pytest.mark.parametrize("seeds", [FEW, pytest.param(MANY, marks=pytest.mark.thorough)], ids=["few", "many"])
+def test_so_it_is_where_a_window_drops_blocks_of_a_small_pool(seeds):
+    small, rows = dict(num_blocks=5, watermark=0.0, max_running=64, token_budget=None), []
+    for seed in seeds:
+        rows += random_run(seed, **small, window=[2, 5, 9][seed % 3], host_blocks=[0, 100][seed // 3 % 2]).usage
+    for name in ("preempted", "lost", "parked", "restored"):
+        assert sum(getattr(row, name) for row in rows) > 0, f"these runs say nothing of {name}"
 
 
 def tokens_of(seed, **options):
@@ -33,7 +42,7 @@ def tokens_of(seed, **options):
     return engine
 
 
-SMALL = dict(num_blocks=40, max_running=64, watermark=0.0, token_budget=None, reuse=False, keys=False)
+SMALL = dict(num_blocks=40, max_running=64, watermark=0.0, token_budget=None, reuse=False, keys=False, window=None)
 
 
 def test_recompute_and_swap_have_the_same_schedule_and_another_bill():
@@ -63,8 +72,8 @@ FAULTS = {
     ),
     "brings back the first blocks instead of the missing": (
         "swap.HostPool",
-        "zip(parked.blocks[first_block:],",
-        "zip(parked.blocks[: len(parked.blocks) - first_block],",
+        "parked.blocks[first_block - parked.first_block :]",
+        "parked.blocks[: len(parked.blocks) - first_block + parked.first_block]",
     ),
     "asks for references before it is sure": (
         "scheduler.Scheduler",
@@ -73,7 +82,7 @@ FAULTS = {
     ),
     "an aborted request keeps its room on the host": (
         "scheduler.Scheduler",
-        "            self.host.drop(request.parked)\n            request.parked = None\n        request.f",
+        "            self._drop_parked(request)\n        request.f",
         "            pass\n        request.f",
     ),
     "requeues at the tail": (
@@ -117,7 +126,7 @@ FAULTS = {
     ),
     "who came back keeps its room on the host": (
         "scheduler.Scheduler",
-        "        self.host.drop(request.parked)\n        request.parked = None\n        step",
+        "        self._drop_parked(request)\n        step",
         "        request.parked = None\n        step",
     ),
     "admission does not spend the budget": (
@@ -126,10 +135,23 @@ FAULTS = {
         "",
     ),
     "the row before the last gives the token": ("batch.pack", "last = [end - 1 for", "last = [max(end - 2, 0) for"),
+    "a window drops one block too early": (
+        "scheduler.Scheduler",
+        "request.table.num_tokens - self.window + 1,",
+        "request.table.num_tokens - self.window + self.pool.block_size,",
+    ),
+    "a window drops nothing": ("scheduler.Scheduler", "self._drop(request)\n        for", "pass\n        for"),
+    "what a window has left comes back from the host": (
+        "swap.HostPool",
+        "parked.blocks[first_block - parked.first_block :]",
+        "parked.blocks[first_block - parked.first_block - 1 :]",
+    ),
+    "attention sees past its window": ("batch.paged", "window=window,", "window=None,"),
     "seq_lens without the new tokens": ("batch.pack", "seq_lens.append(stored)", "seq_lens.append(stored - n)"),
 }
 USED_IN = {
     "pack": pagedkv.engine.runner,
+    "paged": pagedkv.engine.runner,
     "Rows": pagedkv.engine.runner,
     "Generation": sys.modules["pagedkv.engine.engine"],
 }

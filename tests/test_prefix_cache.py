@@ -293,7 +293,25 @@ def test_a_block_inserted_with_other_tokens_has_only_its_last_content():
     assert server.cache.match(tokens(5, 50)) == table.blocks
 
 
-@pytest.mark.parametrize("blocks", [[0], [0, 0], [0, 5], [0, 9]])
+def test_blocks_that_were_dropped_are_passed_over_while_their_content_is_known():
+    server = Server(5)
+    table, _ = server.start(tokens(8))
+    server.cache.insert(tokens(8), table.blocks)
+    table.append(4)
+    table.drop_before(8)
+    server.cache.insert(tokens(12), table.blocks, start=2)
+    assert table.blocks == [-1, -1, 2] and server.cache.peek(tokens(13)) == (3, 2)
+    server.pool.free(server.pool.allocate(4))  # the dropped ones lose their content
+    table.append(4)
+    known = len(server.cache)
+    server.cache.insert(tokens(16), table.blocks, start=3)  # behind a block that it still holds
+    server.cache.insert(tokens(16), table.blocks)  # from the beginning, which is lost: nothing
+    assert len(server.cache) == known + 1 and server.cache.peek(tokens(17)) == (0, 0)
+    table.free()
+    server.pool.check([])
+
+
+@pytest.mark.parametrize("blocks", [[0], [0, 0], [0, 5], [0, 9], [0, -2]])
 def test_insert_refuses_blocks_that_are_not_those_of_the_tokens(blocks):
     server = Server(8)
     server.start(tokens(8))

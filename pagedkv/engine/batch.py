@@ -75,14 +75,15 @@ def pack(step: Step, rows: Rows, tables: DeviceBlockTables, device="cpu") -> Bat
     return Batch(tokens, positions, slots, last, ints[: len(seq_lens)], starts, blocks, max(seq_lens))
 
 
-def paged(cache: PagedKVCache, batch: Batch, backend: str = "auto") -> Attend:
+def paged(cache: PagedKVCache, batch: Batch, backend: str = "auto", window: int | None = None) -> Attend:
     """Attention over the paged cache: write the new K and V to their slots, then read each sequence by its table."""
 
     def attend(layer, q, k, v):
         write_kv(k, v, cache.k[layer], cache.v[layer], batch.slots, backend=backend)
         return paged_attention(
             q, cache.k[layer], cache.v[layer], batch.block_tables, batch.seq_lens,
-            query_start_loc=batch.query_start_loc, max_seq_len=batch.max_seq_len, backend=backend,
+            query_start_loc=batch.query_start_loc, max_seq_len=batch.max_seq_len, window=window,
+            backend=backend,
         )  # fmt: skip
 
     return attend

@@ -50,8 +50,9 @@ class Engine:
         except BaseException:
             self.scheduler.undo(step)
             raise
-        for request in step.preempted:
-            self._note("preempted", request)
+        finally:
+            for request in step.preempted:  # they have lost their blocks, whether the step was run or not
+                self._note("preempted", request)
         for request in step.admitted:
             self._note("admitted", request)
         self.usage.append(usage_of(self.scheduler, step))
@@ -130,22 +131,25 @@ class Engine:
 
 def build(
     model, num_blocks: int, block_size: int = BLOCK_SIZE, *, token_budget: int | None = None, max_running: int = 64,
-    max_blocks: int | None = None, watermark: float = 0.01, reuse: bool = False, host_blocks: int = 0, device="cpu",
-    backend: str = "auto", cuda_graphs: bool = True,
+    max_blocks: int | None = None, window: int | None = None, watermark: float = 0.01, reuse: bool = False,
+    host_blocks: int = 0, device="cpu", backend: str = "auto", cuda_graphs: bool = True,
 ) -> Engine:  # fmt: skip
     """An engine over a `model.Llama` with a pool of `num_blocks`; with `reuse`, full blocks are found again by content;
     `host_blocks` hold the K and V of preempted requests. max_blocks: the longest table, the whole pool if left out.
+    window: how many tokens every layer sees, the current one included; the blocks behind it are given back, so that a
+    sequence may be longer than the pool, up to max_blocks.
     """
     from pagedkv.engine.runner import Runner
     from pagedkv.engine.swap import HostPool
 
     runner = Runner(
         model, num_blocks, block_size, max_running=max_running, max_blocks=max_blocks, device=device, backend=backend,
-        cuda_graphs=cuda_graphs,
+        cuda_graphs=cuda_graphs, window=window,
     )  # fmt: skip
     pool = BlockPool(num_blocks, block_size)
     scheduler = Scheduler(
         pool, token_budget=token_budget, max_running=max_running, watermark=watermark, max_blocks=max_blocks,
+        window=window,
         prefix=PrefixCache(pool) if reuse else None, host=HostPool(runner.cache, host_blocks) if host_blocks else None,
     )  # fmt: skip
     return Engine(scheduler, runner, model.shape.vocab_size)

@@ -43,7 +43,7 @@ class Generation:
 
     __slots__ = (
         "request_id", "tokens", "num_prompt", "sampling", "identity", "table", "parked", "finish_reason",
-        "preemptions", "num_named",
+        "preemptions", "num_named", "clears",
     )  # fmt: skip
 
     def __init__(self, request_id: int, tokens: list[int], sampling: Sampling, identity: Hashable = None):
@@ -56,6 +56,7 @@ class Generation:
         self.finish_reason: str | None = None  # "length", "stop", or "abort"
         self.preemptions = 0
         self.num_named = 0  # full blocks of the table that the prefix cache was told of
+        self.clears = 0  # how often that had been cleared when the first of these tokens was stored
 
     @property
     def num_stored(self) -> int:

@@ -28,8 +28,9 @@ class Runner:
     def __init__(
         self, model, num_blocks: int, block_size: int = BLOCK_SIZE, *, max_running: int = 64,
         max_blocks: int | None = None, device="cpu", backend: str = "auto", cuda_graphs: bool = True,
+        window: int | None = None,
     ):  # fmt: skip
-        self.model, self.backend, self.device = model, backend, torch.device(device)
+        self.model, self.backend, self.window, self.device = model, backend, window, torch.device(device)
         self.max_running = whole_number("max_running", max_running, 1)
         self.max_blocks = num_blocks if max_blocks is None else whole_number("max_blocks", max_blocks, 1)
         kv_shape = model.shape.kv_shape(model.dtype.itemsize)
@@ -59,7 +60,8 @@ class Runner:
 
     def logits(self, batch: Batch) -> torch.Tensor:
         """[len(batch.last), vocab_size]"""
-        return self.model(batch.tokens, batch.positions, paged(self.cache, batch, self.backend), batch.last)
+        attend = paged(self.cache, batch, self.backend, self.window)
+        return self.model(batch.tokens, batch.positions, attend, batch.last)
 
 
 class _Graph:

@@ -23,20 +23,27 @@ class Scheduler:
 
     watermark: the share of the pool that an admission leaves free. prefix: reuse of blocks. host: a `swap.HostPool` for
     the K and V of preempted requests, else they are computed again. new_table(pool, blocks) makes a table. max_blocks:
-    the longest table that the runner takes.
+    the longest table that the runner takes. window: how many tokens every layer of the model sees, the current one
+    included; blocks behind it are given back. A step's tokens and the window before them must fit in the pool then, so
+    the budget may be smaller than `token_budget`, and a sequence longer than the pool.
     """
 
     def __init__(
         self, pool: BlockPool, *, token_budget: int | None = None, max_running: int | None = None,
         watermark: float = 0.01, prefix: PrefixCache | None = None, host=None,
-        new_table: Callable[..., BlockTable] = BlockTable, max_blocks: int | None = None,
+        new_table: Callable[..., BlockTable] = BlockTable, max_blocks: int | None = None, window: int | None = None,
     ):  # fmt: skip
         self.pool, self.prefix, self.host, self.new_table = pool, prefix, host, new_table
         self.token_budget = whole_number("token_budget", token_budget, 1) if token_budget is not None else inf
         self.max_running = whole_number("max_running", max_running, 1) if max_running is not None else inf
         self.watermark_blocks = int(finite_number("watermark", watermark, 0, 1) * pool.num_blocks)
+        self.window = None
+        if window is not None:  # with the window before it, this many tokens touch all blocks of the pool
+            most = (pool.num_blocks - 1) * pool.block_size - whole_number("window", window, 1) + 2
+            if most > 0:
+                self.window, self.token_budget = window, min(self.token_budget, most)
         most = pool.num_blocks if max_blocks is None else whole_number("max_blocks", max_blocks, 1)
-        self.max_blocks = min(pool.num_blocks, most)
+        self.max_blocks = most if self.window else min(pool.num_blocks, most)
         self.waiting: deque[Generation] = deque()
         self.running: dict[int, Generation] = {}  # by id, in order of admission
 
@@ -57,6 +64,8 @@ class Scheduler:
     def schedule(self) -> Step:
         """Take blocks for the next step. Every request in it is stored as far as the step will have run."""
         step, budget = Step(), self.token_budget
+        for request in self.running.values() if self.window else ():
+            self._drop(request)
         for request in list(self.running.values()):
             if budget == 0 or request.table is None:  # preempted in this step, as are all behind it
                 break
@@ -71,8 +80,7 @@ class Scheduler:
             self.waiting.remove(request)
         self._release(request)
         if request.parked is not None:
-            self.host.drop(request.parked)
-            request.parked = None
+            self._drop_parked(request)
         request.finish_reason = reason
 
     def undo(self, step: Step) -> None:
@@ -109,7 +117,8 @@ class Scheduler:
             stored = request.table.num_tokens
             if stored == len(request.tokens):
                 step.ready.append(request)
-            if self.prefix is not None and stored // self.pool.block_size > request.num_named:
+            named = stored // self.pool.block_size > request.num_named
+            if named and self.prefix is not None and self._clears() == request.clears:
                 blocks = request.table.blocks
                 self.prefix.insert(
                     request.tokens[:stored], blocks, start=request.num_named, identity=request.identity
@@ -129,16 +138,23 @@ class Scheduler:
         if request.parked is None:
             step.lost += stored
         else:
-            step.parked += stored
+            step.parked += stored - request.parked.first_block * self.pool.block_size
 
     def _admit(self, budget: int, step: Step) -> None:
         while self.waiting and budget and len(self.running) < self.max_running and self._fits(self.waiting[0]):
-            request = self.waiting.popleft()
-            found = [] if self.prefix is None else self.prefix.match(request.tokens, request.identity)
+            request, found = self.waiting.popleft(), []
+            if self.prefix is not None:
+                if request.parked is not None and request.clears != self._clears():
+                    self._drop_parked(request)
+                if request.parked is None or not request.parked.first_block:
+                    found = self.prefix.match(request.tokens, request.identity)
+                request.clears = self._clears()
             request.table, request.num_named = self.new_table(self.pool, found), len(found)
             step.reused += request.table.num_tokens
             if request.parked is not None:
                 self._bring_back(request, len(found), step)
+            if self.window:
+                self._drop(request)
             self.running[request.request_id] = request
             step.admitted.append(request)
             granted = self._grow(request, min(request.num_pending, budget), step)
@@ -152,6 +168,8 @@ class Scheduler:
         """
         free = self.pool.num_free - (self.watermark_blocks if self.running else 0)
         needed = ceil_div(len(request.tokens), self.pool.block_size)
+        if self.window:  # no more than a window and a step at a time, found or not
+            return min(needed, ceil_div(self.window + self.token_budget - 2, self.pool.block_size) + 1) <= free
         if needed > free and self.prefix is not None:
             found, idle = self.prefix.peek(request.tokens, request.identity)
             return needed - found <= free - idle
@@ -159,13 +177,26 @@ class Scheduler:
 
     def _bring_back(self, request: Generation, num_found: int, step: Step) -> None:
         """From the host only what was not found in blocks that others computed, or that nobody has taken since."""
+        first = request.parked.first_block
+        if first:  # then nothing was looked for
+            request.table.skip(first)
         missing = max(request.parked.num_tokens - request.table.num_tokens, 0)
         if missing:
             request.table.append(missing)
-            self.host.bring_back(request.parked, request.table, num_found)
+            self.host.bring_back(request.parked, request.table, max(num_found, first))
+        self._drop_parked(request)
+        step.restored += missing
+
+    def _drop(self, request: Generation) -> None:
+        """Give back the blocks that the window of the next token has left behind."""
+        request.table.drop_before(max(request.table.num_tokens - self.window + 1, 0))
+
+    def _clears(self) -> int:
+        return getattr(self.prefix, "clears", 0)  # a prefix cache of one's own may have no `clear`
+
+    def _drop_parked(self, request: Generation) -> None:
         self.host.drop(request.parked)
         request.parked = None
-        step.restored += missing
 
     @staticmethod
     def _release(request: Generation) -> None:

@@ -11,7 +11,8 @@ class Parked(NamedTuple):
     """Where the K and V of a preempted request are in host memory."""
 
     blocks: list[int]  # of the host's pool
-    num_tokens: int
+    num_tokens: int  # of the sequence
+    first_block: int = 0  # of the table; those before it had been dropped
 
 
 class HostPool:
@@ -28,16 +29,17 @@ class HostPool:
 
     def park(self, table: BlockTable) -> Parked | None:
         """Copy the K and V of a table to the host; None, and nothing copied, where there is no room."""
-        blocks = table.blocks
+        blocks = [block_id for block_id in table.blocks if block_id != -1]
         if len(blocks) > self.pool.num_free:
             return None
-        parked = Parked(self.pool.allocate(len(blocks)), table.num_tokens)
+        parked = Parked(self.pool.allocate(len(blocks)), table.num_tokens, len(table.blocks) - len(blocks))
         self.host_cache.copy_blocks(zip(blocks, parked.blocks, strict=True), source=self.device_cache)
         return parked
 
     def bring_back(self, parked: Parked, table: BlockTable, first_block: int) -> None:
         """Copy them into the blocks of `table`, from its logical block `first_block` on."""
-        pairs = zip(parked.blocks[first_block:], table.blocks[first_block : len(parked.blocks)], strict=True)
+        mine = parked.blocks[first_block - parked.first_block :]
+        pairs = zip(mine, table.blocks[first_block : first_block + len(mine)], strict=True)
         self.device_cache.copy_blocks(pairs, source=self.host_cache)
 
     def drop(self, parked: Parked) -> None:
