@@ -47,6 +47,14 @@ def finite_number(name: str, value, minimum: float = -inf, maximum: float = inf,
     return number
 
 
+def hashable(name: str, value) -> None:
+    """Raises TypeError for a value that is not hashable, such as a list."""
+    try:
+        hash(value)
+    except TypeError:
+        raise TypeError(f"{name} must be hashable, such as a string or a tuple, not {value!r}") from None
+
+
 def listed(name: str, values: Iterable, of: str) -> list:
     """Return the iterable `values` as a list. Raises TypeError that says `of` what it must be."""
     try:

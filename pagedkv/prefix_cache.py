@@ -9,7 +9,7 @@ from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
-from pagedkv.arguments import listed, whole_number
+from pagedkv.arguments import hashable, listed, whole_number
 from pagedkv.block_pool import BlockPool
 
 
@@ -155,10 +155,7 @@ class PrefixCache:
         self, token_ids: Iterable[int], identity: Hashable, parent: bytes | None = None
     ) -> Iterator[tuple[tuple[Hashable, bytes], bytes]]:
         """(key, content) of each full block of `token_ids`, which come after the block named `parent`."""
-        try:
-            hash(identity)
-        except TypeError:
-            raise TypeError(f"identity must be hashable, such as a string or a tuple, not {identity!r}") from None
+        hashable("identity", identity)
         for name, content in hash_blocks(token_ids, self._pool.block_size, self._salt, parent):
             yield (identity, name), content
 

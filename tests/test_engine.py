@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -206,6 +207,172 @@ def test_an_interrupted_generate_leaves_nothing():
     assert [request.request_id for request in served.scheduler.running.values()] == [other]
 
 
+@pytest.mark.parametrize(
+    ("gives", "error", "words"),
+    [
+        ([None], TypeError, "a token of run must be a whole number of at least 0 and at most 49, not None"),
+        ([7.0], TypeError, "a token of run must be a whole number"),
+        ([True], TypeError, "a token of run must be a whole number"),
+        ([50], ValueError, "a token of run must be a whole number of at least 0 and at most 49, not 50"),
+        (None, TypeError, "what run gives must be an iterable of tokens, not None"),
+    ],
+)
+def test_what_is_no_token_is_refused_and_the_step_undone(gives, error, words):
+    served = engine(run=lambda step: gives)
+    request = served.add([1] * 5, Sampling(2))
+    with pytest.raises(error, match=words):
+        served.step()
+    served.run = lambda step: iter([7])
+    assert served.step() == [Token(request, 7, None)]
+    served.abort(request)
+    assert_empty(served)
+
+
+@pytest.mark.parametrize("what", ["step", "abort"])
+def test_nobody_steps_or_aborts_inside_of_a_step(what):
+    served = engine()
+
+    def run(step):
+        served.step() if what == "step" else served.abort(0)
+
+    good, served.run = served.run, run
+    served.add([1] * 5, Sampling(2))
+    with pytest.raises(RuntimeError, match=f"{what} must be called between steps, not while one runs"):
+        served.step()
+    served.run = good
+    assert len(list(served.stream())) == 2
+    assert_empty(served)
+
+
+def test_a_request_may_be_added_inside_of_a_step():
+    served = engine()
+    good = served.run
+    served.run = lambda step: (len(served.usage) == 0 and served.add([2], Sampling(2))) and [7] or good(step)
+    served.add([1] * 5, Sampling(2))
+    assert len(list(served.stream())) == 4
+    assert_empty(served)
+
+
+def test_who_waits_for_blocks_that_others_hold_is_told():
+    served = engine(num_blocks=4)
+    others = served.scheduler.pool.allocate(3)
+    served.add([1] * 9, Sampling(2))
+    assert served.step() == []  # others may give theirs back between steps
+    words = "request 0 waits for blocks while nothing runs, and 1 of 4 are free: others hold the pool's"
+    with pytest.raises(RuntimeError, match=words):
+        list(served.stream())
+    with pytest.raises(RuntimeError, match=words):
+        served.generate([[2]])
+    served.scheduler.pool.free(others)
+    assert len(list(served.stream())) == 2
+    assert_empty(served)
+
+
+def test_two_engines_on_one_pool_serve_in_turn():
+    pool = BlockPool(4, 4)
+    a, b = (Engine(Scheduler(pool), lambda step: [7] * len(step.ready)) for _ in range(2))
+    a.add([1] * 13, Sampling(3))
+    a.step()
+    b.add([2] * 13, Sampling(2))
+    assert b.step() == [] and len(list(a.stream())) == 2 and len(list(b.stream())) == 2
+    assert pool.num_free == 4
+
+
+def test_an_id_is_that_of_one_request():
+    scheduler = Scheduler(BlockPool(10, 4))
+    first = Generation(1, [1] * 5, Sampling(2))
+    scheduler.add(first)
+    for again in (first, Generation(1, [2] * 5, Sampling(2))):
+        with pytest.raises(ValueError, match="request_id 1 is that of a request that waits or runs"):
+            scheduler.add(again)
+        scheduler.schedule()
+    scheduler.finish(first, "abort")
+    scheduler.add(Generation(1, [2] * 5, Sampling(2)))
+
+
+class Host:
+    """Counts instead of copying, and breaks when it is told to."""
+
+    def __init__(self, broken):
+        self.parked, self.broken = 0, broken
+
+    def _do(self, what, change):
+        if what in self.broken:
+            self.broken.remove(what)
+            raise MemoryError(what)
+        self.parked += change
+
+    def park(self, table):
+        self._do("park", 1)
+        return SimpleNamespace(num_tokens=table.num_tokens, first_block=0)
+
+    def bring_back(self, parked, table, first_block):
+        self._do("bring back", 0)
+
+    def drop(self, parked):
+        self._do("drop", -1)
+
+
+@pytest.mark.parametrize("what", ["park", "bring back", "match", "insert", "new table"])
+def test_whatever_fails_while_a_step_is_scheduled_nothing_is_lost(what, monkeypatch):
+    host, broken = Host([what]), [what]
+
+    def breaks(owner, name, label):
+        right = getattr(owner, name)
+
+        def once(*arguments, **options):
+            if label in broken and len(served.usage) >= 2:
+                broken.remove(label)
+                raise MemoryError(label)
+            return right(*arguments, **options)
+
+        monkeypatch.setattr(owner, name, once)
+
+    served = engine(num_blocks=6, watermark=0.0, reuse=True, host=host)
+    breaks(served.scheduler.prefix, "match", "match")
+    breaks(served.scheduler.prefix, "insert", "insert")
+    breaks(served.scheduler, "new_table", "new table")
+    wanted = [served.add([i] * 6, Sampling(9)) for i in range(3)]
+    tokens, failed = [], 0
+    while served.busy:
+        assert len(tokens) < 100
+        if len(served.usage) == 2 and len(wanted) == 3:
+            wanted.append(served.add([9], Sampling(9)))
+        try:
+            tokens += served.step()
+        except MemoryError:
+            failed += 1
+        scheduler = served.scheduler
+        scheduler.pool.check([request.table.blocks for request in scheduler.running.values()])
+        here = [request.request_id for request in [*scheduler.running.values(), *scheduler.waiting]]
+        assert here == sorted(served._live)
+    assert failed == 1 and sorted(token.request_id for token in tokens) == sorted(wanted * 9)
+    assert host.parked == 0
+    assert_empty(served)
+
+
+@pytest.mark.parametrize("window", [None, 3])
+def test_a_token_that_was_lost_behind_its_run_is_run_again(window, monkeypatch):
+    served = engine(block_size=2, window=window, run=lambda step: [len(request.tokens) for request in step.ready])
+    a, b = (served.add([i] * 4, Sampling(6)) for i in range(2))
+    take, tokens = served._take, []
+    served.step()
+
+    def interrupted(request, token):
+        if request.request_id == a:
+            return take(request, token)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(served, "_take", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        served.step()
+    monkeypatch.setattr(served, "_take", take)
+    for token in served.stream():
+        tokens.append((token.request_id, token.token))
+    assert sorted(tokens) == [(a, n) for n in range(6, 10)] + [(b, n) for n in range(5, 10)]
+    assert_empty(served)
+
+
 # What is refused
 
 
@@ -214,6 +381,9 @@ def test_an_interrupted_generate_leaves_nothing():
     [
         ([], ValueError, "prompt must have at least one token"),
         ("text", TypeError, "prompt must be token ids, not a string: encode it first"),
+        (b"text", TypeError, "prompt must be token ids, not a string: encode it first"),
+        ([True], TypeError, "prompt must be a whole number"),
+        ([2**70], ValueError, "prompt must be a whole number"),
         ([50], ValueError, "prompt must be a whole number of at least 0 and at most 49, not 50"),
         ([-1], ValueError, "prompt must be a whole number of at least 0 and at most 49, not -1"),
         ([1.5], TypeError, "prompt must be a whole number"),

@@ -39,6 +39,8 @@ class Rows:
         here = {request.request_id for request in requests}
         for request_id in [request_id for request_id in self._row if request_id not in here]:
             self._free.append(self._row.pop(request_id))
+        if len(here) > len(self._row) + len(self._free):
+            raise ValueError(f"a step has {len(here)} requests, more than the runner's max_running")
         for request_id in here - self._row.keys():
             self._row[request_id] = self._free.pop()
         return [self._row[request.request_id] for request in requests]

@@ -6,7 +6,7 @@ It knows neither model nor tensor: `run` is a `runner.Runner`, or any function f
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
-from pagedkv.arguments import listed, whole_number
+from pagedkv.arguments import hashable, listed, whole_number
 from pagedkv.block_pool import BlockPool
 from pagedkv.engine.request import GREEDY, Event, Generation, Sampling, Step, Token, Usage, usage_of
 from pagedkv.engine.scheduler import Scheduler
@@ -16,7 +16,7 @@ from pagedkv.sizing import BLOCK_SIZE
 
 class Engine:
     """Serves token ids with continuous batching (Yu et al., OSDI 2022). `usage` has a row for every step, `events` say
-    who came and went.
+    who came and went; both grow until somebody clears them.
 
     Raises ValueError or TypeError that names what is wrong with a prompt or its sampling; then nothing was added.
     """
@@ -27,6 +27,7 @@ class Engine:
         self.events: list[Event] = []
         self._live: dict[int, Generation] = {}
         self._next_id = 0
+        self._stepping = False
 
     @property
     def busy(self) -> bool:
@@ -40,17 +41,16 @@ class Engine:
         """Run every request that has room by one token, or by what is left of its prompt. If `run` raises, the step
         counts as not run, and may be tried again.
         """
+        self._between_steps("step")
         step = self.scheduler.schedule()
+        self._stepping = True
         try:
-            tokens = self.run(step) if step.work else []
-            if len(tokens) != len(step.ready):
-                raise ValueError(
-                    f"run must give a token for each of {len(step.ready)} in step.ready, not {len(tokens)}"
-                )
+            tokens = self._tokens(self.run(step), len(step.ready)) if step.work else []
         except BaseException:
             self.scheduler.undo(step)
             raise
         finally:
+            self._stepping = False
             for request in step.preempted:  # they have lost their blocks, whether the step was run or not
                 self._note("preempted", request)
         for request in step.admitted:
@@ -59,9 +59,11 @@ class Engine:
         return [self._take(request, token) for request, token in zip(step.ready, tokens, strict=True)]
 
     def stream(self) -> Iterator[Token]:
-        """Tokens as they come, until nobody is left. More requests may be added meanwhile."""
+        """Tokens as they come, until nobody is left. More requests may be added meanwhile. Whoever stops listening
+        leaves them as they are: another stream goes on, and `abort` lets go.
+        """
         while self._live:
-            yield from self.step()
+            yield from self._advance()
 
     def generate(self, prompts: Iterable[Iterable[int]], sampling: Sampling | Sequence[Sampling] = GREEDY):
         """The new tokens of each prompt. All prompts are checked before the first is added."""
@@ -74,7 +76,7 @@ class Engine:
             self._queue(request)
         try:
             while any(request.finish_reason is None for request in requests):
-                self.step()
+                self._advance()
         finally:  # an error or an interrupt leaves nothing behind
             for request in requests:
                 if request.finish_reason is None:
@@ -85,10 +87,33 @@ class Engine:
         """Let go of a request, waiting or running. Raises ValueError if it is unknown or has finished."""
         if request_id not in self._live:
             raise ValueError(f"request_id must be of a request that waits or runs, not {request_id!r}")
+        self._between_steps("abort")
         self._leave(self._live[request_id], "abort")
 
+    def _advance(self) -> list[Token]:
+        """A step, and RuntimeError where it and all to come can do nothing."""
+        tokens = self.step()
+        if not self.scheduler.running and not tokens and self.scheduler.waiting:
+            raise RuntimeError(
+                f"request {self.scheduler.waiting[0].request_id} waits for blocks while nothing runs, and "
+                f"{self.scheduler.pool.num_free} of {self.scheduler.pool.num_blocks} are free: others hold the pool's"
+            )
+        return tokens
+
+    def _between_steps(self, what: str) -> None:
+        if self._stepping:
+            raise RuntimeError(f"{what} must be called between steps, not while one runs")
+
+    def _tokens(self, tokens, count: int) -> list[int]:
+        """What `run` gave, checked."""
+        tokens = listed("what run gives", tokens, "tokens")
+        if len(tokens) != count:
+            raise ValueError(f"run must give a token for each of {count} in step.ready, not {len(tokens)}")
+        most = None if self.vocab_size is None else self.vocab_size - 1
+        return [whole_number("a token of run", token, 0, most) for token in tokens]
+
     def _checked(self, prompt, sampling, identity=None) -> Generation:
-        if isinstance(prompt, str):
+        if isinstance(prompt, str | bytes):
             raise TypeError("prompt must be token ids, not a string: encode it first")
         if not isinstance(sampling, Sampling):
             raise TypeError(f"sampling must be a Sampling, not {sampling!r}")
@@ -96,7 +121,7 @@ class Engine:
         tokens = [whole_number("prompt", token, 0, most) for token in listed("prompt", prompt, "token ids")]
         if not tokens:
             raise ValueError("prompt must have at least one token")
-        hash(identity)
+        hashable("identity", identity)
         request = Generation(-1, tokens, sampling, identity)
         self.scheduler.check(request)
         return request
@@ -114,7 +139,7 @@ class Engine:
         reason, sampling = None, request.sampling
         if token == sampling.stop_token:
             reason = "stop"
-        elif len(request.tokens) == request.num_prompt + sampling.max_new_tokens:
+        elif len(request.tokens) >= request.num_prompt + sampling.max_new_tokens:
             reason = "length"
         if reason:
             self._leave(request, reason)
@@ -147,9 +172,10 @@ def build(
         cuda_graphs=cuda_graphs, window=window,
     )  # fmt: skip
     pool = BlockPool(num_blocks, block_size)
+    host = HostPool(runner.cache, host_blocks) if whole_number("host_blocks", host_blocks) else None
     scheduler = Scheduler(
         pool, token_budget=token_budget, max_running=max_running, watermark=watermark, max_blocks=max_blocks,
         window=window,
-        prefix=PrefixCache(pool) if reuse else None, host=HostPool(runner.cache, host_blocks) if host_blocks else None,
+        prefix=PrefixCache(pool) if reuse else None, host=host,
     )  # fmt: skip
     return Engine(scheduler, runner, model.shape.vocab_size)

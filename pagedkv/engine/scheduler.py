@@ -46,6 +46,7 @@ class Scheduler:
         self.max_blocks = most if self.window else min(pool.num_blocks, most)
         self.waiting: deque[Generation] = deque()
         self.running: dict[int, Generation] = {}  # by id, in order of admission
+        self._ids: set[int] = set()  # of both
 
     def check(self, request: Generation) -> None:
         """Raise ValueError if the request could not run even alone."""
@@ -57,27 +58,30 @@ class Scheduler:
             )
 
     def add(self, request: Generation) -> None:
-        """Queue it at the end; ValueError if it could not run even alone."""
+        """Queue it at the end; ValueError if it could not run even alone, or if its id is here."""
         self.check(request)
+        if request.request_id in self._ids:
+            raise ValueError(f"request_id {request.request_id!r} is that of a request that waits or runs")
+        self._ids.add(request.request_id)
         self.waiting.append(request)
 
     def schedule(self) -> Step:
-        """Take blocks for the next step. Every request in it is stored as far as the step will have run."""
-        step, budget = Step(), self.token_budget
-        for request in self.running.values() if self.window else ():
-            self._drop(request)
-        for request in list(self.running.values()):
-            if budget == 0 or request.table is None:  # preempted in this step, as are all behind it
-                break
-            budget -= self._grow(request, min(request.num_pending, budget), step)
-        if not step.preempted or not self.running:
-            self._admit(budget, step)
+        """Take blocks for the next step. Every request in it is stored as far as the step will have run. Whatever is
+        raised on the way, the step is undone.
+        """
+        step = Step()
+        try:
+            self._fill(step)
+        except BaseException:
+            self.undo(step)
+            raise
         return step
 
     def finish(self, request: Generation, reason: str) -> None:
         """Let go of all that a request holds, wherever it is: the one way out, for end, stop and abort."""
         if self.running.pop(request.request_id, None) is None:
             self.waiting.remove(request)
+        self._ids.discard(request.request_id)
         self._release(request)
         if request.parked is not None:
             self._drop_parked(request)
@@ -96,9 +100,23 @@ class Scheduler:
             request.table.truncate(before)
             request.num_named = min(request.num_named, before // self.pool.block_size)
         for request in reversed(step.admitted):
-            del self.running[request.request_id]
-            self._release(request)
-            self.waiting.appendleft(request)
+            if self.running.pop(request.request_id, None) is not None:  # else it had to go at once
+                self._release(request)
+                self.waiting.appendleft(request)
+
+    def _fill(self, step: Step) -> None:
+        budget = self.token_budget
+        for request in self.running.values() if self.window else ():
+            self._drop(request)
+        for request in list(self.running.values()):
+            if budget == 0 or request.table is None:  # preempted in this step, as are all behind it
+                break
+            if not (pending := request.num_pending):  # a step was interrupted behind its run, and its token is lost
+                request.table.truncate(request.num_stored - 1)
+                pending = 1
+            budget -= self._grow(request, min(pending, budget), step)
+        if not step.preempted or not self.running:
+            self._admit(budget, step)
 
     def _grow(self, request: Generation, n: int, step: Step) -> int:
         """Slots for the next `n` tokens of a running request; 0 if it had to go for want of a block."""
@@ -127,10 +145,10 @@ class Scheduler:
             return n
 
     def _preempt(self, request: Generation, step: Step) -> None:
-        del self.running[request.request_id]
         stored = request.table.num_tokens
         if self.host is not None:
             request.parked = self.host.park(request.table)  # None: no room
+        del self.running[request.request_id]
         self._release(request)
         request.preemptions += 1
         self.waiting.appendleft(request)
@@ -142,21 +160,25 @@ class Scheduler:
 
     def _admit(self, budget: int, step: Step) -> None:
         while self.waiting and budget and len(self.running) < self.max_running and self._fits(self.waiting[0]):
-            request, found = self.waiting.popleft(), []
+            request, found = self.waiting[0], []
             if self.prefix is not None:
                 if request.parked is not None and request.clears != self._clears():
                     self._drop_parked(request)
                 if request.parked is None or not request.parked.first_block:
                     found = self.prefix.match(request.tokens, request.identity)
                 request.clears = self._clears()
-            request.table, request.num_named = self.new_table(self.pool, found), len(found)
+            try:
+                request.table, request.num_named = self.new_table(self.pool, found), len(found)
+            except BaseException:
+                self.pool.free(found)
+                raise
+            step.admitted.append(self.waiting.popleft())
+            self.running[request.request_id] = request
             step.reused += request.table.num_tokens
             if request.parked is not None:
                 self._bring_back(request, len(found), step)
             if self.window:
                 self._drop(request)
-            self.running[request.request_id] = request
-            step.admitted.append(request)
             granted = self._grow(request, min(request.num_pending, budget), step)
             if not granted:  # a table that takes more blocks than its tokens fill: not again in this step
                 break
@@ -189,7 +211,8 @@ class Scheduler:
 
     def _drop(self, request: Generation) -> None:
         """Give back the blocks that the window of the next token has left behind."""
-        request.table.drop_before(max(request.table.num_tokens - self.window + 1, 0))
+        coming = min(request.table.num_tokens, len(request.tokens) - 1)
+        request.table.drop_before(max(coming - self.window + 1, 0))
 
     def _clears(self) -> int:
         return getattr(self.prefix, "clears", 0)  # a prefix cache of one's own may have no `clear`

@@ -47,8 +47,10 @@ def admission(title: str, used: int, found: int, blank: int, new: int) -> tuple[
 LINES = (style.TOKEN, style.HIGHLIGHT)
 
 
-def held(title: str, lines: Mapping[str, Sequence[int]], what: str = "blocks") -> tuple[Canvas, str]:
-    """What a request holds after each of its tokens, a line for each of up to two ways; names stand at their ends.
+def held(
+    title: str, lines: Mapping[str, Sequence[int]], what: str = "blocks", along: str = "tokens of the sequence"
+) -> tuple[Canvas, str]:
+    """What is held after each token or step, a line for each of up to two ways; names stand at their ends.
 
     Returns the picture and its words.
     """
@@ -61,7 +63,7 @@ def held(title: str, lines: Mapping[str, Sequence[int]], what: str = "blocks") -
         canvas.text(LEFT - 8, top + height * (1 - number / most), number, anchor="end", fill=style.MUTED)
     for share in (0, 0.5, 1):
         canvas.text(LEFT + width * share, top + height + 18, f"{length * share:g}", anchor="middle", fill=style.MUTED)
-    canvas.text(LEFT + width / 2, top + height + 40, "tokens of the sequence", anchor="middle", fill=style.MUTED)
+    canvas.text(LEFT + width / 2, top + height + 40, along, anchor="middle", fill=style.MUTED)
     canvas.text(LEFT, top - 16, what, fill=style.MUTED)
     ends = []
     for (name, numbers), colour in zip(lines.items(), LINES, strict=False):
@@ -81,7 +83,7 @@ def held(title: str, lines: Mapping[str, Sequence[int]], what: str = "blocks") -
         canvas.text(LEFT + width + 8, y, words, fill=colour)
         last = y
     said = "; ".join(f"{name}, at most {max(numbers)}, {numbers[-1]} at the end" for name, numbers in lines.items())
-    return canvas, f"{title}: {what} over {length} tokens, as lines. {said}."
+    return canvas, f"{title}: {what} over {length} {along.split()[0]}, as lines. {said}."
 
 
 def behind(title: str, blocks: Sequence[int], num_tokens: int, window: int, size: int, facts: Sequence[str] = ()):
