@@ -137,8 +137,8 @@ FAULTS = {
     "the row before the last gives the token": ("batch.pack", "last = [end - 1 for", "last = [max(end - 2, 0) for"),
     "a window drops one block too early": (
         "scheduler.Scheduler",
-        "request.table.num_tokens - self.window + 1,",
-        "request.table.num_tokens - self.window + self.pool.block_size,",
+        "coming - self.window + 1,",
+        "coming - self.window + self.pool.block_size,",
     ),
     "a window drops nothing": ("scheduler.Scheduler", "self._drop(request)\n        for", "pass\n        for"),
     "what a window has left comes back from the host": (
