@@ -174,7 +174,7 @@ def check(engine: Engine) -> None:
     scheduler.pool.check([request.table.blocks for request in running])
     assert all(request.table is None for request in waiting)
     if scheduler.window:
-        most = -(-(scheduler.window + scheduler.token_budget - 2) // scheduler.pool.block_size) + 1
+        most = -(-(scheduler.window.size + scheduler.token_budget - 2) // scheduler.pool.block_size) + 1
         held = [sum(block_id != -1 for block_id in request.table.blocks) for request in running]
         assert all(count <= most for count in held), "a window's blocks are kept"
     ids = [request.request_id for request in running + waiting]

@@ -313,7 +313,7 @@ class Host:
         self._do("drop", -1)
 
 
-@pytest.mark.parametrize("what", ["park", "bring back", "match", "insert", "new table"])
+@pytest.mark.parametrize("what", ["park", "bring back", "match", "insert"])
 def test_whatever_fails_while_a_step_is_scheduled_nothing_is_lost(what, monkeypatch):
     host, broken = Host([what]), [what]
 
@@ -331,7 +331,6 @@ def test_whatever_fails_while_a_step_is_scheduled_nothing_is_lost(what, monkeypa
     served = engine(num_blocks=6, watermark=0.0, reuse=True, host=host)
     breaks(served.scheduler.prefix, "match", "match")
     breaks(served.scheduler.prefix, "insert", "insert")
-    breaks(served.scheduler, "new_table", "new table")
     wanted = [served.add([i] * 6, Sampling(9)) for i in range(3)]
     tokens, failed = [], 0
     while served.busy:

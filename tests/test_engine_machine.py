@@ -67,8 +67,8 @@ def test_tokens_run_are_those_needed_and_those_lost_less_those_found():
 FAULTS = {
     "names a block that is not full": (
         "scheduler.Scheduler",
-        "request.tokens[:stored], blocks",
-        "request.tokens[: len(blocks) * self.pool.block_size], blocks",
+        "request.tokens[:stored], request.table.blocks",
+        "request.tokens[: len(request.table.blocks) * self.pool.block_size], request.table.blocks",
     ),
     "brings back the first blocks instead of the missing": (
         "swap.HostPool",
@@ -136,11 +136,11 @@ FAULTS = {
     ),
     "the row before the last gives the token": ("batch.pack", "last = [end - 1 for", "last = [max(end - 2, 0) for"),
     "a window drops one block too early": (
-        "scheduler.Scheduler",
-        "coming - self.window + 1,",
-        "coming - self.window + self.pool.block_size,",
+        "window.Window",
+        "request.table.num_tokens - self.size + 1,",
+        "request.table.num_tokens - self.size + self.block_size,",
     ),
-    "a window drops nothing": ("scheduler.Scheduler", "self._drop(request)\n        for", "pass\n        for"),
+    "a window drops nothing": ("scheduler.Scheduler", "self.window.drop(request)\n        for", "pass\n        for"),
     "what a window has left comes back from the host": (
         "swap.HostPool",
         "parked.blocks[first_block - parked.first_block :]",
@@ -152,6 +152,7 @@ FAULTS = {
 USED_IN = {
     "pack": pagedkv.engine.runner,
     "paged": pagedkv.engine.runner,
+    "Window": sys.modules["pagedkv.engine.scheduler"],
     "Rows": pagedkv.engine.runner,
     "Generation": sys.modules["pagedkv.engine.engine"],
 }

@@ -56,7 +56,16 @@ class Engine:
         for request in step.admitted:
             self._note("admitted", request)
         self.usage.append(usage_of(self.scheduler, step))
-        return [self._take(request, token) for request, token in zip(step.ready, tokens, strict=True)]
+        taken = []
+        try:
+            for request, token in zip(step.ready, tokens, strict=True):
+                taken.append(self._take(request, token))
+        except BaseException:  # an interrupt: those whose tokens are lost run their last again
+            for request in step.ready[len(taken) :]:
+                if request.table is not None and not request.num_pending:
+                    request.table.truncate(request.num_stored - 1)
+            raise
+        return taken
 
     def stream(self) -> Iterator[Token]:
         """Tokens as they come, until nobody is left. More requests may be added meanwhile. Whoever stops listening

@@ -14,6 +14,7 @@ from pagedkv.arguments import finite_number, whole_number
 from pagedkv.block_pool import BlockPool, OutOfBlocks
 from pagedkv.block_table import BlockTable
 from pagedkv.engine.request import Generation, Step
+from pagedkv.engine.window import Window
 from pagedkv.prefix_cache import PrefixCache
 from pagedkv.sizing import ceil_div
 
@@ -37,11 +38,8 @@ class Scheduler:
         self.token_budget = whole_number("token_budget", token_budget, 1) if token_budget is not None else inf
         self.max_running = whole_number("max_running", max_running, 1) if max_running is not None else inf
         self.watermark_blocks = int(finite_number("watermark", watermark, 0, 1) * pool.num_blocks)
-        self.window = None
-        if window is not None:  # with the window before it, this many tokens touch all blocks of the pool
-            most = (pool.num_blocks - 1) * pool.block_size - whole_number("window", window, 1) + 2
-            if most > 0:
-                self.window, self.token_budget = window, min(self.token_budget, most)
+        self.window = Window.of(window, pool)
+        self.token_budget = min(self.token_budget, self.window.budget if self.window else inf)
         most = pool.num_blocks if max_blocks is None else whole_number("max_blocks", max_blocks, 1)
         self.max_blocks = most if self.window else min(pool.num_blocks, most)
         self.waiting: deque[Generation] = deque()
@@ -83,8 +81,7 @@ class Scheduler:
             self.waiting.remove(request)
         self._ids.discard(request.request_id)
         self._release(request)
-        if request.parked is not None:
-            self._drop_parked(request)
+        self._drop_parked(request)
         request.finish_reason = reason
 
     def undo(self, step: Step) -> None:
@@ -107,14 +104,11 @@ class Scheduler:
     def _fill(self, step: Step) -> None:
         budget = self.token_budget
         for request in self.running.values() if self.window else ():
-            self._drop(request)
+            self.window.drop(request)
         for request in list(self.running.values()):
             if budget == 0 or request.table is None:  # preempted in this step, as are all behind it
                 break
-            if not (pending := request.num_pending):  # a step was interrupted behind its run, and its token is lost
-                request.table.truncate(request.num_stored - 1)
-                pending = 1
-            budget -= self._grow(request, min(pending, budget), step)
+            budget -= self._grow(request, min(request.num_pending, budget), step)
         if not step.preempted or not self.running:
             self._admit(budget, step)
 
@@ -130,16 +124,14 @@ class Scheduler:
                 continue
             step.work.append((request, n))
             step.slots += slots
-            if copies:
-                step.copies += copies
+            step.copies += copies
             stored = request.table.num_tokens
             if stored == len(request.tokens):
                 step.ready.append(request)
             named = stored // self.pool.block_size > request.num_named
             if named and self.prefix is not None and self._clears() == request.clears:
-                blocks = request.table.blocks
                 self.prefix.insert(
-                    request.tokens[:stored], blocks, start=request.num_named, identity=request.identity
+                    request.tokens[:stored], request.table.blocks, start=request.num_named, identity=request.identity
                 )  # now: whoever is admitted in this very step may share them, since a layer writes before it reads
                 request.num_named = stored // self.pool.block_size
             return n
@@ -153,32 +145,26 @@ class Scheduler:
         request.preemptions += 1
         self.waiting.appendleft(request)
         step.preempted.append(request)
-        if request.parked is None:
-            step.lost += stored
-        else:
-            step.parked += stored - request.parked.first_block * self.pool.block_size
+        step.lost += stored if request.parked is None else 0
+        step.parked += stored - request.parked.first_block * self.pool.block_size if request.parked is not None else 0
 
     def _admit(self, budget: int, step: Step) -> None:
         while self.waiting and budget and len(self.running) < self.max_running and self._fits(self.waiting[0]):
             request, found = self.waiting[0], []
             if self.prefix is not None:
-                if request.parked is not None and request.clears != self._clears():
+                if request.clears != self._clears():  # computed before it was cleared
                     self._drop_parked(request)
                 if request.parked is None or not request.parked.first_block:
                     found = self.prefix.match(request.tokens, request.identity)
                 request.clears = self._clears()
-            try:
-                request.table, request.num_named = self.new_table(self.pool, found), len(found)
-            except BaseException:
-                self.pool.free(found)
-                raise
+            request.table, request.num_named = self.new_table(self.pool, found), len(found)
             step.admitted.append(self.waiting.popleft())
             self.running[request.request_id] = request
             step.reused += request.table.num_tokens
             if request.parked is not None:
                 self._bring_back(request, len(found), step)
             if self.window:
-                self._drop(request)
+                self.window.drop(request)
             granted = self._grow(request, min(request.num_pending, budget), step)
             if not granted:  # a table that takes more blocks than its tokens fill: not again in this step
                 break
@@ -191,7 +177,7 @@ class Scheduler:
         free = self.pool.num_free - (self.watermark_blocks if self.running else 0)
         needed = ceil_div(len(request.tokens), self.pool.block_size)
         if self.window:  # no more than a window and a step at a time, found or not
-            return min(needed, ceil_div(self.window + self.token_budget - 2, self.pool.block_size) + 1) <= free
+            return min(needed, self.window.blocks(self.token_budget)) <= free
         if needed > free and self.prefix is not None:
             found, idle = self.prefix.peek(request.tokens, request.identity)
             return needed - found <= free - idle
@@ -209,20 +195,15 @@ class Scheduler:
         self._drop_parked(request)
         step.restored += missing
 
-    def _drop(self, request: Generation) -> None:
-        """Give back the blocks that the window of the next token has left behind."""
-        coming = min(request.table.num_tokens, len(request.tokens) - 1)
-        request.table.drop_before(max(coming - self.window + 1, 0))
-
     def _clears(self) -> int:
         return getattr(self.prefix, "clears", 0)  # a prefix cache of one's own may have no `clear`
 
     def _drop_parked(self, request: Generation) -> None:
-        self.host.drop(request.parked)
-        request.parked = None
+        if request.parked is not None:
+            self.host.drop(request.parked)
+            request.parked = None
 
-    @staticmethod
-    def _release(request: Generation) -> None:
+    def _release(self, request: Generation) -> None:
         if request.table is not None:
             request.table.free()
             request.table, request.num_named = None, 0
