@@ -2,7 +2,8 @@
 
 Every layer of the model sees `size` tokens, the current one included. A block that stands wholly before the window of
 the next token is read by no coming one, so its sequence gives it back, and may become longer than the pool. Layers with
-and without a window would need a table for each kind; here all are of one kind.
+and without a window would need a table for each kind; here all are of one kind. A victim that computes its tokens again
+needs them from the first on, since what a layer stores depends on all before.
 """
 
 from pagedkv.arguments import whole_number
