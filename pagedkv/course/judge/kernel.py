@@ -22,6 +22,8 @@ from pagedkv.course.judge.memory import Fault
 from pagedkv.course.judge.messages import unparenthesised
 from pagedkv.course.judge.stub import has_gap
 
+WRAPPED = "a number of 32 bits has wrapped beyond 2³¹; make the block id int64, `.to(tl.int64)`, before it multiplies"
+
 
 class Case(NamedTuple):
     """Arguments of one launch, and in words what is special about it and about each row of its outputs.
@@ -150,7 +152,7 @@ def _guarded(task: Task, kernel, case: Case, quote: bool):
         return guarded.run(kernel, task.grid(given), given, task.right(case.arguments), case.far)
     except Fault as fault:
         said = str(fault) if quote else fault.plain + (case.words and f", with {case.words}")
-        hint = task.hints.get(fault.key)
+        hint = WRAPPED if fault.key[-1] == "wrapped" else task.hints.get(fault.key)
         raise Wrong(f"{said}: {hint}" if hint else said) from None
 
 

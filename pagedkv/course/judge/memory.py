@@ -17,7 +17,6 @@ from pagedkv.course.judge.compare import Wrong
 WINDOW = 54  # bits
 FAR = 10**8  # what a whole number is that a load hides and no `other` says: as a block id it leads out of any tensor
 ORDER = ": programs run many at once, in any order"
-WRAPPED = "a whole number of 32 bits wrapped beyond 2³¹: make the block id int64, `.to(tl.int64)`, before it multiplies"
 
 
 class Fault(Wrong):
@@ -152,7 +151,7 @@ class Memory:
             return
         element = int(elements[~inside][0])
         if wrapped.any():
-            raise self._fault(f"{verb} far from `{room.name}`: {WRAPPED}", verb, room, "wrapped")
+            raise self._fault(f"{verb} far from `{room.name}`", verb, room, "wrapped")
         side = "before" if element < 0 else "behind" if element >= len(room.owned) else "between"
         step, count = (room.stride[0], room.shape[0]) if room.shape else (1, 1)
         if side == "between":
