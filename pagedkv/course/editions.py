@@ -21,6 +21,7 @@ import nbformat
 from nbclient import NotebookClient
 from tqdm import tqdm
 
+from pagedkv.course.colab import guard
 from pagedkv.course.judge.beside import replace
 from pagedkv.course.lessons import find
 
@@ -45,9 +46,9 @@ def build(name: str, folder: Path = FOLDER) -> None:
     """Execute the source of lesson `name`; where that lies in solutions/, derive and execute the learner's edition."""
     source, learner = folder / "solutions" / f"{name}.ipynb", folder / f"{name}.ipynb"
     if not source.exists():
-        _store(execute(nbformat.read(learner, as_version=4), folder), learner)
+        _store(execute(guard(nbformat.read(learner, as_version=4)), folder), learner)
         return
-    solved = execute(graded(nbformat.read(source, as_version=4)), source.parent)
+    solved = execute(graded(guard(nbformat.read(source, as_version=4))), source.parent)
     _require_every_point(solved)
     _store(solved, source)
     _store(execute(derive(solved), folder), learner)
