@@ -108,10 +108,27 @@ class PagedKVCache:
             )
             origin[destination] = first if other else origin.get(first, first)
         if origin:
-            here = source if other else self
-            sources = torch.tensor(list(origin.values()), device=here.device)
-            copied = here._blocks[:, :, sources].to(self.device)
+            copied = (source if other else self)._gathered(list(origin.values()), self.device)
             self._blocks[:, :, torch.tensor(list(origin), device=self.device)] = copied
+
+    def _gathered(self, blocks: list[int], device: torch.device, staged: bool | None = None) -> torch.Tensor:
+        """K and V of these blocks on `device`, [2, num_layers, blocks, block_size, num_kv_heads, head_dim].
+
+        Between the host and a GPU they travel `staged`: gathered into one tensor, and through pinned memory in one
+        copy. The way to the host ends when that is done; the way to the GPU is queued on its stream.
+        """
+        index = torch.tensor(blocks, device=self.device)
+        if not (self.device.type != device.type if staged is None else staged):
+            return self._blocks[:, :, index].to(device)
+        shape, pinned = (*self._blocks.shape[:2], len(blocks), *self._blocks.shape[3:]), torch.cuda.is_available()
+        host = torch.empty(shape, dtype=self.dtype, device="cpu", pin_memory=pinned)
+        if self.device.type == "cpu":  # as bytes: not every operator takes FP8
+            torch.index_select(self._blocks.view(torch.uint8), 2, index, out=host.view(torch.uint8))
+            return host.to(device, non_blocking=pinned)
+        host.copy_(self._blocks[:, :, index], non_blocking=pinned)
+        if pinned:
+            torch.cuda.current_stream(self.device).synchronize()
+        return host
 
     def _checked_slots(self, name: str, slots: torch.Tensor | list[int], minimum: int, validate: bool) -> torch.Tensor:
         """`slots` as an int64 tensor [num_tokens] on the cache's device."""

@@ -243,3 +243,25 @@ def test_slots_on_a_gpu_are_checked_on_request():
         cache.write(0, *kv(1, device="cuda"), torch.tensor([16], device="cuda"), validate=True)
     with pytest.raises(ValueError, match="slot_mapping must be on cuda:0, not cpu"):
         cache.write(0, *kv(1, device="cuda"), torch.tensor([1]))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float8_e4m3fn], ids=str)
+def test_blocks_on_their_way_between_two_devices_are_those_that_were_asked_for(dtype):
+    """The staged way, which between a GPU and the host leads through pinned memory, walked on a CPU."""
+    cache = PagedKVCache(KVShape(2, 2, 16, dtype.itemsize), 5, 4, dtype=dtype)
+    for side in (cache.k, cache.v):
+        side.copy_(torch.randn(side.shape).to(dtype))
+    for blocks in ([3], [4, 0, 4, 2]):
+        plain, staged = (cache._gathered(blocks, torch.device("cpu"), staged) for staged in (False, True))
+        assert staged.dtype == dtype and torch.equal(plain.view(torch.uint8), staged.view(torch.uint8))
+
+
+@pytest.mark.gpu
+def test_blocks_come_back_from_the_host_as_they_went():
+    there, here = (PagedKVCache(KVShape(2, 2, 16, 4), 5, 4, device, torch.float32) for device in ("cpu", "cuda"))
+    here.k.normal_(), here.v.normal_()
+    before = here.k.clone(), here.v.clone()
+    there.copy_blocks([(3, 0), (1, 4)], source=here)
+    assert torch.equal(there.k[:, [0, 4]], before[0][:, [3, 1]].cpu())
+    here.copy_blocks([(0, 1), (4, 3)], source=there)
+    assert torch.equal(here.v[:, [1, 3]], before[1][:, [3, 1]])

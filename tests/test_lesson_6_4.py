@@ -235,6 +235,15 @@ def test_two_ranks_write_what_one_process_writes():
     assert ranks[0]["preempted"] == sum(row.preempted for row in engine.usage) > 0
 
 
+@pytest.mark.parametrize(("gpus", "nccl", "expected"), [(0, True, 0), (1, True, 0), (2, True, 1), (2, False, 0)])
+def test_ranks_meet_through_nccl_where_each_has_a_gpu(gpus, nccl, expected, monkeypatch):
+    from pagedkv.course.lesson_6_4 import ranks
+
+    monkeypatch.setattr(ranks.torch.cuda, "device_count", lambda: gpus)
+    monkeypatch.setattr(ranks.dist, "is_nccl_available", lambda: nccl)
+    assert ranks.meeting(1, 2) == [("gloo", "cpu"), ("nccl", "cuda:1")][expected]
+
+
 def test_ranks_that_would_break_a_head_are_refused():
     from pagedkv.course.lesson_6_4.ranks import shard
 

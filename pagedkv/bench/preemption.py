@@ -30,31 +30,36 @@ SHAPES = {  # of OPT-13B the sizes that count here, in a decoder of Llama's form
 }
 
 
-def measure(name: str) -> dict:
-    shape = SHAPES[name]
-    with torch.device("cuda"), torch.no_grad():
-        model = Llama(shape, torch.bfloat16, "cuda")
+def measure(shape: ModelShape, device: str = "cuda") -> dict:
+    """The record of one model: its parameters, and ms of each way."""
+    with torch.device(device), torch.no_grad():
+        model = Llama(shape, torch.bfloat16, device)
         tokens, positions = torch.randint(shape.vocab_size, (TOKENS,)), torch.arange(TOKENS)
         last = torch.tensor([TOKENS - 1])
         recompute = timed(lambda: model(tokens, positions, dense(), last))
         parameters = sum(weight.numel() for weight in model.parameters())
         model = None  # its memory is wanted
-    swap = {size: copies(shape, size) for size in BLOCK_SIZES}
+    swap = {size: copies(shape, size, device) for size in BLOCK_SIZES}
     return {"parameters": parameters, "recompute_ms": recompute, "swap_ms": swap}
 
 
-def copies(shape: ModelShape, size: int) -> dict[str, float]:
+def copies(shape: ModelShape, size: int, device: str = "cuda") -> dict[str, float]:
     """ms there and back: one copy for each block, layer, and K or V; gathered; by the engine's HostPool."""
-    count = TOKENS // size
-    cache = PagedKVCache(shape.kv_shape(2), count, size, "cuda", torch.bfloat16)
+    ways = ways_there_and_back(PagedKVCache(shape.kv_shape(2), TOKENS // size, size, device, torch.bfloat16))
+    return {label: timed(way) for label, way in ways.items()}
+
+
+def ways_there_and_back(cache: PagedKVCache) -> dict[str, Callable[[], None]]:
+    """Calls that copy all of `cache` to the host and back, by what they are called in the record."""
+    count, size, pinned = cache.num_blocks, cache.block_size, cache.device.type == "cuda"
     blocks = torch.randperm(count, generator=torch.Generator().manual_seed(0)).tolist()
     flat = [
         side[block]
-        for layer in range(shape.num_layers)
+        for layer in range(cache.shape.num_layers)
         for side in (cache.k[layer], cache.v[layer])
         for block in blocks
     ]
-    host = torch.empty(len(flat), *flat[0].shape, dtype=torch.bfloat16, pin_memory=True)
+    host = torch.empty(len(flat), *flat[0].shape, dtype=cache.dtype, pin_memory=pinned)
     rows = list(host)
 
     def one_by_one():
@@ -62,9 +67,9 @@ def copies(shape: ModelShape, size: int) -> dict[str, float]:
             for a, b in zip(there, here, strict=True):
                 a.copy_(b, non_blocking=True)
 
-    index = torch.tensor(blocks, device="cuda")
-    layers = [side[layer] for side in (cache.k, cache.v) for layer in range(shape.num_layers)]
-    staged = torch.empty(len(layers), *layers[0].shape, dtype=torch.bfloat16, device="cuda")
+    index = torch.tensor(blocks, device=cache.device)
+    layers = [side[layer] for side in (cache.k, cache.v) for layer in range(cache.shape.num_layers)]
+    staged = torch.empty(len(layers), *layers[0].shape, dtype=cache.dtype, device=cache.device)
 
     def gathered():
         for i, layer in enumerate(layers):
@@ -76,24 +81,24 @@ def copies(shape: ModelShape, size: int) -> dict[str, float]:
 
     pool, park = BlockPool(count, size), HostPool(cache, count)
     table = BlockTable(pool)
-    table.append(TOKENS)
+    table.append(count * size)
 
     def engine():
         parked = park.park(table)
         park.bring_back(parked, table, 0)
         park.drop(parked)
 
-    return {"one copy a block": timed(one_by_one), "gathered": timed(gathered), "engine": timed(engine)}
+    return {"one copy a block": one_by_one, "gathered": gathered, "engine": engine}
 
 
 def timed(call: Callable[[], object]) -> float:
     """The median of a few calls in ms, each from an idle GPU to an idle GPU; the first warms up."""
-    times = []
+    times, wait = [], torch.cuda.synchronize if torch.cuda.is_available() else lambda: None
     for _ in range(RUNS + 1):
-        torch.cuda.synchronize()
+        wait()
         start = time.perf_counter()
         call()
-        torch.cuda.synchronize()
+        wait()
         times.append(1e3 * (time.perf_counter() - start))
     return round(median(times[1:]), 3)
 
@@ -111,6 +116,6 @@ if __name__ == "__main__":
             "tokens": TOKENS,
             "dtype": "bfloat16",
         },
-        "models": {name: measure(name) for name in SHAPES},
+        "models": {name: measure(shape) for name, shape in SHAPES.items()},
     }
     out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")

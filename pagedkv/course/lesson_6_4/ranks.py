@@ -3,8 +3,11 @@
     python -m pagedkv.course.lesson_6_4.ranks --rank 0 --ranks 2 --file FILE --prompts 12,7,31 5,9
 
 Each rank keeps the rows of q, k, v, gate and up, and the columns of o and down, that belong to its heads, and K and V
-of its heads only. Twice a layer their parts are added (`all_reduce` over gloo); the rest each computes for itself, so
-all have the same logits, sample the same tokens and take the same blocks. Rank 0 prints what all did as JSON.
+of its heads only. Twice a layer their parts are added (`all_reduce`); the rest each computes for itself, so all have
+the same logits, sample the same tokens and take the same blocks. Rank 0 prints what all did as JSON.
+
+Where there is a GPU for each rank, a rank runs on its own and they talk through NCCL; everywhere else they run on the
+CPU and talk through gloo. Tests run gloo. NCCL is used as PyTorch describes it and was not run for this course.
 """
 
 import argparse
@@ -49,13 +52,19 @@ class Shard(Llama):
         return part
 
 
-def shard(model: Llama, rank: int, ranks: int) -> Shard:
+def meeting(rank: int, ranks: int) -> tuple[str, str]:
+    """(what the ranks talk through, the device of this one)."""
+    gpus = torch.cuda.device_count() if dist.is_nccl_available() else 0
+    return ("nccl", f"cuda:{rank}") if gpus >= ranks else ("gloo", "cpu")
+
+
+def shard(model: Llama, rank: int, ranks: int, device: str = "cpu") -> Shard:
     """The part of `model` that one rank of `ranks` runs: whole heads, so both kinds of heads must divide."""
     whole = model.shape
     if whole.num_kv_heads % ranks or whole.num_q_heads % ranks or whole.ffn % ranks:
         raise ValueError(f"ranks must divide {whole.num_kv_heads} KV heads, {whole.num_q_heads} query heads and ffn")
     heads = {"num_q_heads": whole.num_q_heads // ranks, "num_kv_heads": whole.num_kv_heads // ranks}
-    part = Shard(replace(whole, ffn=whole.ffn // ranks, **heads), model.dtype)
+    part = Shard(replace(whole, ffn=whole.ffn // ranks, **heads), model.dtype, device)
     for name, weight in model.state_dict().items():
         mine = weight.chunk(ranks, SPLIT[name])[rank] if name in SPLIT else weight
         part.get_parameter(name).data.copy_(mine)
@@ -64,9 +73,12 @@ def shard(model: Llama, rank: int, ranks: int) -> Shard:
 
 def main(rank: int, ranks: int, file: str, prompts: Sequence[Sequence[int]], new: int = 24) -> None:
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"file://{file}", rank=rank, world_size=ranks)
+    through, device = meeting(rank, ranks)
+    if through == "nccl":
+        torch.cuda.set_device(device)  # before the ranks meet: NCCL takes the current one
+    dist.init_process_group(through, init_method=f"file://{file}", rank=rank, world_size=ranks)
     model, _ = plays.load()
-    engine = build(shard(model, rank, ranks), num_blocks=20, block_size=4, watermark=0.0)
+    engine = build(shard(model, rank, ranks, device), num_blocks=20, block_size=4, watermark=0.0, device=device)
     tables, run = [], engine.run
 
     def noted(step):
