@@ -14,6 +14,7 @@ from widget_rules import widget_tests
 from pagedkv.block_pool import BlockPool, OutOfBlocks
 from pagedkv.course.draw import style
 from pagedkv.course.lesson_6_2 import batching, exercises, own_schedule, pictures, predictions, widgets
+from pagedkv.course.lesson_6_5.wrappers import ByHand
 from pagedkv.engine.engine import Engine
 from pagedkv.engine.request import Sampling
 from pagedkv.engine.scheduler import Scheduler
@@ -235,7 +236,7 @@ def test_an_engine_on_the_learners_schedule_does_what_the_packages_does(decide):
         rows = []
         for by_hand in (False, True):
             pool = BlockPool(blocks, size)
-            one = own_schedule.ByHand(pool, decide, **options) if by_hand else Scheduler(pool, **options)
+            one = ByHand(pool, decide, **options) if by_hand else Scheduler(pool, **options)
             engine = Engine(one, lambda step: [len(step.slots)] * len(step.ready))
             for prompt, new in requests:
                 engine.add([1] * prompt, Sampling(new))

@@ -16,6 +16,7 @@ HANDED_OVER = {
     "6.2-split", "6.2-steps", "6.2-schedule",
     "6.3-victims",
     "6.4-drop",
+    "6.5-decodes", "6.5-faults",
 }  # fmt: skip
 
 

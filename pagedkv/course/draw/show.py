@@ -97,11 +97,11 @@ MARKS = {
 
 
 def lines_of(function: str) -> list[str]:
-    """The source lines of "module:function", from below its docstring."""
+    """The source lines of "module:function", or of a class there, from below its docstring."""
     module, _, name = function.partition(":")
     text = Path(find_spec(module).origin).read_text(encoding="utf-8")
     for node in ast.parse(text).body:
-        if isinstance(node, ast.FunctionDef) and node.name == name:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name == name:
             first = node.body[1 if ast.get_docstring(node) else 0]
             return text.split("\n")[first.lineno - 1 : node.end_lineno]
     raise ValueError(f"function must be module:function, and {module} has no {name!r}")

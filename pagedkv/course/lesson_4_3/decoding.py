@@ -4,7 +4,7 @@ import math
 import random
 from functools import partial
 
-from pagedkv.course.judge.exercise import Exercise
+from pagedkv.course.judge.exercise import Exercise, Role
 from pagedkv.course.judge.kernel import Case, Task, at_the_far_end, kernel_parts
 from pagedkv.course.thread import BLOCK_SIZE, MIRA
 from pagedkv.sizing import ceil_div
@@ -129,6 +129,19 @@ SLIPS = (
     ("the heads of a group are neighbours: query head h reads KV head h // GROUP", {"slip": "head"}),
 )
 
+
+class PackagesKernel:
+    """The package's attention, launched as the exercise's kernel is: `kernel[grid](q, ...)`."""
+
+    def __getitem__(self, grid):
+        return self.run
+
+    def run(self, q, k_cache, v_cache, tables, lens, out, scale, q_stride, width, BLOCK, DIM, GROUP):
+        from pagedkv.attention.paged import paged_attention
+
+        out.copy_(paged_attention(q, k_cache, v_cache, tables, lens, scale=scale, backend="torch"))
+
+
 DECODE = Exercise(
     "4.3-decode",
     "paged decode",
@@ -158,4 +171,5 @@ DECODE = Exercise(
     ),
     needs="triton",
     in_order=True,
+    role=Role("kernel", PackagesKernel),
 )

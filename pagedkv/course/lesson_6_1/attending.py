@@ -148,8 +148,16 @@ MISTAKES = (
      "sequence i does not begin at row i: query_start_loc says where"),
 )  # fmt: skip
 
+
+def _of_the_package():
+    """The package's attention as the exercise asks for it."""
+    from pagedkv.engine.batch import paged
+
+    return lambda cache, batch, layer, q, k, v: paged(cache, batch, "torch")(layer, q, k, v)
+
+
 ATTEND = Exercise("6.1-attend", "fill the hole", (
     _part("one token each", [[(8, 1), (4, 1), (0, 1)], [(6, 1)], [(3, 1), (11, 1), (5, 1), (9, 1)]], [0]),
     _part("chunks and prompts", [[(9, 1), (4, 5), (0, 3)], [(0, 7), (6, 6)], [(2, 4)]], [0]),
     _part("every layer in its own place", [[(8, 1), (3, 1)], [(9, 1), (4, 5), (0, 3)]], [0, 1]),
-), role=Role("attend", lambda: attend))  # fmt: skip
+), role=Role("attend", _of_the_package))  # fmt: skip

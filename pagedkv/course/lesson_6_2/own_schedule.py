@@ -1,6 +1,4 @@
-"""The exercise of lesson 6.2 in which the learner writes `schedule`, judged beside the package's rule step by step, and
-a Scheduler that runs on it.
-"""
+"""The exercise of lesson 6.2 in which the learner writes `schedule`, judged beside the package's rule step by step."""
 
 import random as random_module
 from collections import deque
@@ -10,8 +8,7 @@ from pagedkv.block_table import BlockTable
 from pagedkv.course.judge.calling import call
 from pagedkv.course.judge.compare import Wrong
 from pagedkv.course.judge.exercise import Exercise, Part, Role
-from pagedkv.engine.request import Generation, Sampling, Step
-from pagedkv.engine.scheduler import Scheduler
+from pagedkv.engine.request import Generation, Sampling
 from pagedkv.sizing import ceil_div
 
 MOST = 120  # steps of a run at most: what goes in circles is cut there
@@ -70,30 +67,6 @@ def schedule(
     if not first_admit:
         admit()
     return work
-
-
-class ByHand(Scheduler):
-    """The package's Scheduler, but for who runs: that is said by a function such as the exercise asks for."""
-
-    def __init__(self, pool: BlockPool, decide, **options):
-        super().__init__(pool, **options)
-        self.decide = decide
-
-    def schedule(self) -> Step:
-        before, running = dict(self.running), list(self.running.values())
-        work = self.decide(running, self.waiting, self.pool, self.token_budget, self.watermark_blocks, self.new_table)
-        self.running = {request.request_id: request for request in running}
-        step = Step(work=list(work))
-        for request, n in step.work:
-            stored = request.num_stored
-            step.slots += [request.table.translate(position)[3] for position in range(stored - n, stored)]
-            if request.num_pending == 0:
-                step.ready.append(request)
-        step.admitted = [request for number, request in self.running.items() if number not in before]
-        step.preempted = [request for number, request in reversed(before.items()) if number not in self.running]
-        for request in step.preempted:
-            request.preemptions += 1
-        return step
 
 
 class Case:
