@@ -645,7 +645,7 @@ def test_no_arrow_crosses_a_number_wherever_the_blocks_lie(num_blocks):
 
 # Widgets
 
-START = widgets.START
+START = (*widgets.START, ("fork", "A"), ("append", "C", 2))
 SETTINGS = {
     "address": [
         {"position": position, "step": step, "block_size": size}
@@ -655,6 +655,7 @@ SETTINGS = {
         {"operations": operations, "sequence": sequence, "position": position}
         for operations in (
             (),
+            widgets.START,
             START,
             (*START, ("append", "B", 16), ("append", "A", 16), ("append", "D", 16), ("preempt",), ("preempt",)),
             (("append", "A", 16),) * 4 + (("fork", "A"),) * 5 + (("append", "E", 1), ("preempt",), ("append", "B", 3)),

@@ -303,6 +303,15 @@ def leaves_the_full_block(blocks, num_tokens, refs, free_blocks, block_size):
     return exercises.append_one(blocks, num_tokens, refs, free_blocks, block_size)
 
 
+def grows_too_early(blocks, num_tokens, refs, free_blocks, block_size):
+    """Takes the next block with the token that fills the last one."""
+    if num_tokens % block_size < block_size - 1:
+        return exercises.append_one(blocks, num_tokens, refs, free_blocks, block_size)
+    blocks.append(free_blocks.pop())
+    refs[blocks[-1]] = 1
+    return blocks[-1] * block_size + num_tokens % block_size, None
+
+
 def frees_the_original(blocks, num_tokens, refs, free_blocks, block_size):
     """The block that was copied goes back to the pool, though others still read it."""
     slot, pair = exercises.append_one(blocks, num_tokens, refs, free_blocks, block_size)
@@ -385,6 +394,7 @@ WRONG = {  # name: [(answer, words of the verdict)]
         ),
         (of_prefixes(lambda before, block, *owner: (sum(before), owner)), "get one name"),
         (of_prefixes(lambda before, block, *owner: (tuple(sorted(before)), owner)), "the same tokens in another order"),
+        (chained(lambda name, block, *_: (name, block[0], sum(block))), "the same tokens in another order"),
         (
             of_prefixes(lambda before, block, *owner: (tuple(before[:-1]), owner)),
             "every token of a block counts|one name",
@@ -466,6 +476,7 @@ WRONG = {  # name: [(answer, words of the verdict)]
         (grows_only_what_is_shared, "nothing is changed though the last block is full"),
         (shared_by_two_only, "the shared block is written in place"),
         (asks_the_first_block, "a block with one owner is written in place"),
+        (grows_too_early, "the last block has room for this token"),
         (leaves_the_full_block, "a full block keeps its owners"),
         (frees_the_original, "still has owners; another table would get it too"),
         (takes_the_first, "take the new block from the end of the list: `free_blocks.pop()`"),

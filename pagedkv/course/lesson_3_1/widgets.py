@@ -32,7 +32,7 @@ def address():
 
 
 NUM_BLOCKS, BLOCK_SIZE, NAMES = 16, 4, "ABCDE"
-START = (("append", "A", 6), ("append", "B", 9), ("append", "A", 5), ("fork", "A"), ("append", "C", 2))
+START = (("append", "A", 6), ("append", "B", 9), ("append", "A", 5))  # the picture above it; forks are 3.3's
 
 
 def replay(operations):

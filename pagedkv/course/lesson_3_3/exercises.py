@@ -66,6 +66,8 @@ def _cow_part(title, cases):
                 raise Wrong("a full block keeps its owners, this table among them: a new block is taken beside it")
             if blocks != state[0] == my_state[0] and my_state[1][state[0][-1]] == 0:
                 raise Wrong("the new block has an owner, this table: its count is 1")
+            if len(my_state[0]) > len(state[0]):
+                raise Wrong("the last block has room for this token: a new one is due only when it is full")
             lists = zip(
                 ("table is", "reference counts are", "free blocks are"),
                 (case[0], *case[2:4]),
@@ -115,6 +117,11 @@ def _backwards(blocks, num_tokens, refs, free_blocks, block_size):
     return slot, pair and pair[::-1]
 
 
+def _in_a_list(blocks, num_tokens, refs, free_blocks, block_size):
+    slot, pair = append_one(blocks, num_tokens, refs, free_blocks, block_size)
+    return slot, pair and [pair]
+
+
 def _no_copy(blocks, num_tokens, refs, free_blocks, block_size):
     return append_one(blocks, num_tokens, refs, free_blocks, block_size)[0], None
 
@@ -132,6 +139,7 @@ COW_MISTAKES = [
         "the old block keeps the reference of this table, which no longer names it: it will never be free again",
     ),
     (_backwards, "the pair is (source, destination): from the old block to the new one"),
+    (_in_a_list, "one copy at most is due: return the pair itself, not a list of pairs"),
     (_no_copy, "the tokens before this one must be copied into the new block: return the pair"),
     (_old_slot, "the slot is in the old block; the token goes into the copy"),
     (lambda *case: (case[1], append_one(*case)[1]), "that is the position; slots count over the whole pool"),

@@ -99,7 +99,8 @@ def _tokens(names, size, draw):
         ([0, 3], [0, 65_539], "token ids above 65,535 need more than two bytes"),
     ):
         rest = [7] * (size - 2)
-        _all_differ(names(one + rest), names(other + rest), why)
+        for before, after in ((rest, []), ([], rest)):
+            _all_differ(names(before + one + after), names(before + other + after), why)
     seen = {name for _ in range(300) for name in names([draw.randrange(50_000) for _ in range(size)])}
     if len(seen) < 300:
         raise Wrong("among a few hundred blocks two have one name: the names are too short")

@@ -26,7 +26,8 @@ PREDICTIONS = (
     Prediction(
         "3.3-turns",
         88,
-        "Every turn sends all earlier ones again. Only what lies in partly filled blocks is not found.",
+        "Every turn sends all earlier ones again. Computed are only the new message and what lies in partly "
+        "filled blocks.",
         unit="%",
         near=0.1,
     ),
