@@ -12,7 +12,7 @@ from widget_rules import widget_tests
 from pagedkv.block_pool import BlockPool
 from pagedkv.block_table import BlockTable
 from pagedkv.course.judge.check import check
-from pagedkv.course.lesson_3_3 import exercises, match, names, pictures, predictions, widgets
+from pagedkv.course.lesson_3_3 import copy_on_write, exercises, match, names, pictures, predictions, widgets
 from pagedkv.prefix_cache import PrefixCache
 from pagedkv.simulation.sharing import SharedRequest
 
@@ -225,7 +225,7 @@ RIGHT = {
     "3.3-names": [names.block_names, prefixes, chained()],
     "3.3-match": [(names.block_names, match.match), (prefixes, by_hand)],
     "3.3-shared": [exercises.blocks_with_sharing, sharing_with_tables, sharing_by_saving],
-    "3.3-cow": [exercises.append_one, cow_without_pop_first],
+    "3.3-cow": [copy_on_write.append_one, cow_without_pop_first],
     "3.3-leak": [(3, Mended), (3, MendedInOne)],
 }
 
@@ -234,28 +234,28 @@ def changed_cow(then):
     """The right append of one token, with (table, reference counts, slot, copy) changed afterwards."""
 
     def function(blocks, num_tokens, refs, free_blocks, block_size):
-        return then(blocks, refs, *exercises.append_one(blocks, num_tokens, refs, free_blocks, block_size))
+        return then(blocks, refs, *copy_on_write.append_one(blocks, num_tokens, refs, free_blocks, block_size))
 
     return function
 
 
 def cow_elsewhere(blocks, num_tokens, refs, free_blocks, block_size):
-    return exercises.append_one(list(blocks), num_tokens, refs, free_blocks, block_size)
+    return copy_on_write.append_one(list(blocks), num_tokens, refs, free_blocks, block_size)
 
 
 def never_counts(blocks, num_tokens, refs, free_blocks, block_size):
-    return exercises.append_one(blocks, num_tokens, [*refs], free_blocks, block_size)
+    return copy_on_write.append_one(blocks, num_tokens, [*refs], free_blocks, block_size)
 
 
 def new_block_not_counted(blocks, num_tokens, refs, free_blocks, block_size):
-    result = exercises.append_one(blocks, num_tokens, refs, free_blocks, block_size)
+    result = copy_on_write.append_one(blocks, num_tokens, refs, free_blocks, block_size)
     refs[blocks[-1]] *= num_tokens % block_size > 0
     return result
 
 
 def own_block_not_counted(blocks, num_tokens, refs, free_blocks, block_size):
     known = list(blocks)
-    result = exercises.append_one(blocks, num_tokens, refs, free_blocks, block_size)
+    result = copy_on_write.append_one(blocks, num_tokens, refs, free_blocks, block_size)
     refs[blocks[-1]] *= blocks != known
     return result
 
@@ -263,7 +263,7 @@ def own_block_not_counted(blocks, num_tokens, refs, free_blocks, block_size):
 def copies(blocks, num_tokens, refs, free_blocks, block_size, when):
     """Copies the last block `when(owners)`, even where it is full."""
     if not blocks or not when(refs[blocks[-1]]):
-        return exercises.append_one(blocks, num_tokens, refs, free_blocks, block_size)
+        return copy_on_write.append_one(blocks, num_tokens, refs, free_blocks, block_size)
     old, new = blocks[-1], free_blocks.pop()
     refs[old], refs[new], blocks[-1] = refs[old] - 1, 1, new
     return new * block_size + num_tokens % block_size, (old, new)
@@ -273,7 +273,7 @@ def copies_and_grows(blocks, num_tokens, refs, free_blocks, block_size):
     full_and_shared = blocks and num_tokens % block_size == 0 and refs[blocks[-1]] > 1
     always = partial(copies, when=lambda owners: True)
     pair = always(blocks, num_tokens, refs, free_blocks, block_size)[1] if full_and_shared else None
-    slot, its_own = exercises.append_one(blocks, num_tokens, refs, free_blocks, block_size)
+    slot, its_own = copy_on_write.append_one(blocks, num_tokens, refs, free_blocks, block_size)
     return slot, pair or its_own
 
 
@@ -281,14 +281,14 @@ def shared_by_two_only(blocks, num_tokens, refs, free_blocks, block_size):
     """The visible case: a fork has two owners."""
     if num_tokens % block_size and refs[blocks[-1]] > 2:
         return blocks[-1] * block_size + num_tokens % block_size, None
-    return exercises.append_one(blocks, num_tokens, refs, free_blocks, block_size)
+    return copy_on_write.append_one(blocks, num_tokens, refs, free_blocks, block_size)
 
 
 def grows_only_what_is_shared(blocks, num_tokens, refs, free_blocks, block_size):
     """Takes a full block of its own for one that can be written on."""
     if blocks and refs[blocks[-1]] == 1:
         return blocks[-1] * block_size + num_tokens % block_size, None
-    return exercises.append_one(blocks, num_tokens, refs, free_blocks, block_size)
+    return copy_on_write.append_one(blocks, num_tokens, refs, free_blocks, block_size)
 
 
 def asks_the_first_block(blocks, num_tokens, refs, free_blocks, block_size):
@@ -300,13 +300,13 @@ def leaves_the_full_block(blocks, num_tokens, refs, free_blocks, block_size):
     """Gives up its share of a full block when it takes the next one."""
     if blocks and num_tokens % block_size == 0:
         refs[blocks[-1]] -= 1
-    return exercises.append_one(blocks, num_tokens, refs, free_blocks, block_size)
+    return copy_on_write.append_one(blocks, num_tokens, refs, free_blocks, block_size)
 
 
 def grows_too_early(blocks, num_tokens, refs, free_blocks, block_size):
     """Takes the next block with the token that fills the last one."""
     if num_tokens % block_size < block_size - 1:
-        return exercises.append_one(blocks, num_tokens, refs, free_blocks, block_size)
+        return copy_on_write.append_one(blocks, num_tokens, refs, free_blocks, block_size)
     blocks.append(free_blocks.pop())
     refs[blocks[-1]] = 1
     return blocks[-1] * block_size + num_tokens % block_size, None
@@ -314,7 +314,7 @@ def grows_too_early(blocks, num_tokens, refs, free_blocks, block_size):
 
 def frees_the_original(blocks, num_tokens, refs, free_blocks, block_size):
     """The block that was copied goes back to the pool, though others still read it."""
-    slot, pair = exercises.append_one(blocks, num_tokens, refs, free_blocks, block_size)
+    slot, pair = copy_on_write.append_one(blocks, num_tokens, refs, free_blocks, block_size)
     if pair:
         free_blocks.insert(0, pair[0])
     return slot, pair
@@ -323,7 +323,7 @@ def frees_the_original(blocks, num_tokens, refs, free_blocks, block_size):
 def inherits_the_count(blocks, num_tokens, refs, free_blocks, block_size):
     """The copy gets the count of its original."""
     old = list(refs)
-    slot, pair = exercises.append_one(blocks, num_tokens, refs, free_blocks, block_size)
+    slot, pair = copy_on_write.append_one(blocks, num_tokens, refs, free_blocks, block_size)
     if pair:
         refs[pair[1]] = old[pair[0]]
     return slot, pair
@@ -331,7 +331,7 @@ def inherits_the_count(blocks, num_tokens, refs, free_blocks, block_size):
 
 def takes_the_first(blocks, num_tokens, refs, free_blocks, block_size):
     free_blocks.reverse()
-    result = exercises.append_one(blocks, num_tokens, refs, free_blocks, block_size)
+    result = copy_on_write.append_one(blocks, num_tokens, refs, free_blocks, block_size)
     free_blocks.reverse()
     return result
 
@@ -442,9 +442,9 @@ WRONG = {  # name: [(answer, words of the verdict)]
     ],
     "3.3-shared": exercises.SHARING_MISTAKES,
     "3.3-cow": [
-        *exercises.COW_MISTAKES,
+        *copy_on_write.COW_MISTAKES,
         (
-            lambda blocks, n, refs, free, size: exercises.append_one(blocks, n, refs, free, size)[0],
+            lambda blocks, n, refs, free, size: copy_on_write.append_one(blocks, n, refs, free, size)[0],
             "is not (slot, copy)",
         ),
         (
