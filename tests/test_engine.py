@@ -101,6 +101,71 @@ def test_identities_share_nothing():
     assert served.step() and served.usage[0].reused == 0
 
 
+def test_identities_are_kept_apart_through_preemption_and_the_same_are_found_again():
+    served = engine(num_blocks=9, reuse=True, watermark=0.0)
+    how = Sampling(12)
+    for identity in ("a", "b", "a"):
+        served.add([1] * 9, how, identity)
+    assert len(list(served.stream())) == 36 and sum(row.preempted for row in served.usage) > 0
+    prefix = served.scheduler.prefix
+    assert prefix.hits == sum(row.reused for row in served.usage) > 0
+    assert prefix.peek([1] * 9)[0] == prefix.peek([1] * 9, "c")[0] == 0 < prefix.peek([1] * 9, "a")[0]
+
+
+def test_hits_and_lookups_count_tokens_of_those_who_were_admitted():
+    served = engine(num_blocks=4, reuse=True, watermark=0.0)
+    prefix = served.scheduler.prefix
+    served.generate([[1] * 9], Sampling(2))
+    assert (prefix.lookups, prefix.hits) == (9, 0)
+    running = served.add([2] * 9, Sampling(2))
+    served.add([1] * 9, Sampling(2))
+    served.step()
+    assert (prefix.lookups, prefix.hits) == (18, 0)  # the other was only peeked at: there is no room
+    served.abort(running)
+    served.step()
+    assert prefix.lookups == 27 and prefix.hits == served.usage[-1].reused
+
+
+@pytest.mark.parametrize("parks", [False, True])
+def test_nothing_that_was_computed_before_a_clear_is_found_after_it(parks):
+    host = Host([]) if parks else None
+    served = engine(num_blocks=5, reuse=True, watermark=0.0, host=host)
+    first = [served.add([i] * 7, Sampling(12)) for i in range(2)]
+    while not any(row.preempted for row in served.usage):
+        served.step()
+    (waits,), prefix = served.scheduler.waiting, served.scheduler.prefix
+    assert (waits.parked is not None) == parks
+    prefix.clear()
+    while first[0] in served._live:
+        served.step()
+    assert len(prefix) == 0  # the one that ran on has filled more blocks, some with K and V of old weights
+    while served.busy:
+        served.step()
+    assert served.usage[-1].restored == 0 and sum(row.restored for row in served.usage) == 0
+    assert prefix.peek([1] * 8)[0] > 0  # the other was computed anew
+    served.generate([[0] * 9], Sampling(1))
+    assert served.usage[-1].reused == 0 and prefix.peek([0] * 9)[0] == 2
+    assert host is None or host.parked == 0
+
+
+def test_both_copies_of_equal_blocks_are_found():
+    """Two that write the same text from different prompts on: the copy of either serves when the other's is gone."""
+    served = engine(num_blocks=8, reuse=True, watermark=0.0, run=lambda step: [5] * len(step.ready))
+    pool, prefix = served.scheduler.pool, served.scheduler.prefix
+    a, b = served.add([5] * 3, Sampling(9)), served.add([5] * 2, Sampling(10))
+    for _ in range(8):
+        served.step()
+    tables = [request.table.blocks for request in served.scheduler.running.values()]
+    assert prefix.peek([5] * 9) == (2, 0) and set(tables[0]).isdisjoint(tables[1])
+    served.abort(a)
+    assert prefix.peek([5] * 9) == (2, 2)
+    lost = [pool.allocate(1)[0] for _ in range(pool.num_free)]
+    assert set(tables[0][:2]) <= set(lost) and prefix.match([5] * 9) == tables[1][:2]
+    pool.free([*lost, *tables[1][:2]])
+    served.abort(b)
+    assert_empty(served)
+
+
 def test_a_prompt_that_is_found_needs_no_room_for_what_is_found():
     served = engine(num_blocks=10, reuse=True, watermark=0.0)
     served.add([1] * 33, Sampling(4))
