@@ -415,28 +415,6 @@ def test_whatever_fails_while_a_step_is_scheduled_nothing_is_lost(what, monkeypa
     assert_empty(served)
 
 
-@pytest.mark.parametrize("window", [None, 3])
-def test_a_token_that_was_lost_behind_its_run_is_run_again(window, monkeypatch):
-    served = engine(block_size=2, window=window, run=lambda step: [len(request.tokens) for request in step.ready])
-    a, b = (served.add([i] * 4, Sampling(6)) for i in range(2))
-    take, tokens = served._take, []
-    served.step()
-
-    def interrupted(request, token):
-        if request.request_id == a:
-            return take(request, token)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(served, "_take", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        served.step()
-    monkeypatch.setattr(served, "_take", take)
-    for token in served.stream():
-        tokens.append((token.request_id, token.token))
-    assert sorted(tokens) == [(a, n) for n in range(6, 10)] + [(b, n) for n in range(5, 10)]
-    assert_empty(served)
-
-
 # What is refused
 
 

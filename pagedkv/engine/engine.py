@@ -8,6 +8,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
 from pagedkv.arguments import hashable, listed, whole_number
 from pagedkv.block_pool import BlockPool
+from pagedkv.engine.interrupt import held
 from pagedkv.engine.request import GREEDY, Event, Generation, Sampling, Step, Token, Usage, usage_of
 from pagedkv.engine.scheduler import Scheduler
 from pagedkv.prefix_cache import PrefixCache
@@ -28,6 +29,7 @@ class Engine:
         self._live: dict[int, Generation] = {}
         self._next_id = 0
         self._stepping = False
+        self._told: list[Token] = []  # sampled, and not yet handed out
 
     @property
     def busy(self) -> bool:
@@ -42,37 +44,36 @@ class Engine:
         counts as not run, and may be tried again.
         """
         self._between_steps("step")
-        step = self.scheduler.schedule()
-        self._stepping = True
-        try:
-            tokens = self._tokens(self.run(step), len(step.ready)) if step.work else []
-        except BaseException:
-            self.scheduler.undo(step)
-            raise
-        finally:
-            self._stepping = False
-            for request in step.preempted:  # they have lost their blocks, whether the step was run or not
-                self._note("preempted", request)
-        for request in step.admitted:
-            self._note("admitted", request)
-        self.usage.append(usage_of(self.scheduler, step))
-        taken = []
-        try:
-            for request, token in zip(step.ready, tokens, strict=True):
-                taken.append(self._take(request, token))
-        except BaseException:  # an interrupt: those whose tokens are lost run their last again
-            for request in step.ready[len(taken) :]:
-                if request.table is not None and not request.num_pending:
-                    request.table.truncate(request.num_stored - 1)
-            raise
-        return taken
+        with held() as interrupts:
+            step = self.scheduler.schedule()
+            self._stepping = True
+            try:
+                interrupts.let_through()
+                tokens = self._tokens(self.run(step), len(step.ready)) if step.work else []
+                interrupts.hold()
+            except BaseException:
+                interrupts.hold()
+                self.scheduler.undo(step)
+                raise
+            finally:
+                self._stepping = False
+                for request in step.preempted:  # they have lost their blocks, whether the step was run or not
+                    self._note("preempted", request)
+            for request in step.admitted:
+                self._note("admitted", request)
+            self.usage.append(usage_of(self.scheduler, step))
+            self._told += [self._take(request, token) for request, token in zip(step.ready, tokens, strict=True)]
+        told, self._told = self._told, []  # after an interrupt the next step tells them
+        return told
 
     def stream(self) -> Iterator[Token]:
         """Tokens as they come, until nobody is left. More requests may be added meanwhile. Whoever stops listening
         leaves them as they are: another stream goes on, and `abort` lets go.
         """
-        while self._live:
-            yield from self._advance()
+        while self._live or self._told:
+            self._told = self._told or self._advance()
+            while self._told:
+                yield self._told.pop(0)
 
     def generate(self, prompts: Iterable[Iterable[int]], sampling: Sampling | Sequence[Sampling] = GREEDY):
         """The new tokens of each prompt. All prompts are checked before the first is added."""
@@ -81,14 +82,14 @@ class Engine:
         if len(each) != len(prompts):
             raise ValueError(f"sampling must be one, or one for each of {len(prompts)} prompts, not {len(each)}")
         requests = [self._checked(*both) for both in zip(prompts, each, strict=True)]
-        for request in requests:
-            self._queue(request)
         try:
+            for request in requests:
+                self._queue(request)
             while any(request.finish_reason is None for request in requests):
                 self._advance()
         finally:  # an error or an interrupt leaves nothing behind
             for request in requests:
-                if request.finish_reason is None:
+                if request.finish_reason is None and request.request_id in self._live:
                     self._leave(request, "abort")
         return [request.output for request in requests]
 
@@ -136,11 +137,12 @@ class Engine:
         return request
 
     def _queue(self, request: Generation) -> int:
-        request.request_id = self._next_id
-        self.scheduler.add(request)
-        self._live[request.request_id] = request
-        self._note("arrived", request)
-        self._next_id += 1
+        with held():
+            request.request_id = self._next_id
+            self.scheduler.add(request)
+            self._live[request.request_id] = request
+            self._note("arrived", request)
+            self._next_id += 1
         return request.request_id
 
     def _take(self, request: Generation, token: int) -> Token:
@@ -158,9 +160,10 @@ class Engine:
         self.events.append(Event(len(self.usage), what, request.request_id, len(request.tokens), request.max_stored))
 
     def _leave(self, request: Generation, reason: str) -> None:
-        self.scheduler.finish(request, reason)
-        self._note(reason, request)
-        del self._live[request.request_id]
+        with held():
+            self.scheduler.finish(request, reason)
+            self._note(reason, request)
+            del self._live[request.request_id]
 
 
 def build(
