@@ -120,7 +120,7 @@ def test_sinks_are_a_variant_of_their_own_and_are_warmed_up(recorded):
 @pytest.mark.parametrize("longest", [1, 128, 129, 4096, 100_000])
 @pytest.mark.parametrize("row_bytes", [32, 128, 256, 1024])
 def test_the_splits_of_a_sequence_cover_it(num_seqs, longest, row_bytes):
-    tile, stages, split_tokens, num_splits = launch.decode_launch(row_bytes, 8, num_seqs, longest, 132)
+    tile, stages, split_tokens, num_splits, _ = launch.decode_launch(row_bytes, 8, num_seqs, longest, 132)
     assert split_tokens % tile == 0 and tile * row_bytes <= 16384
     assert (num_splits - 1) * split_tokens < longest <= num_splits * split_tokens
     assert 2 <= stages <= 3
@@ -227,7 +227,7 @@ def test_a_decode_step_compiles_whole_and_the_operators_pass_opcheck():
     expected = step(batch.q, *eager_caches)
     torch.testing.assert_close(torch.compile(step, fullgraph=True)(batch.q, *compiled_caches), expected)
     torch.testing.assert_close(compiled_caches, eager_caches)
-    rest = (None, None, None, None, None, None, None, True, "triton", False)
+    rest = (None, None, None, None, None, None, None, None, True, "triton", False)
     torch.library.opcheck(
         torch.ops.pagedkv.paged_attention, (batch.q, *eager_caches, batch.block_tables, batch.seq_lens, *rest)
     )

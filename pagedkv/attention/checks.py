@@ -8,7 +8,7 @@ GPU.
 import torch
 
 from pagedkv.arguments import finite_number, whole_number
-from pagedkv.tensors import FLOATS, FP8, is_fp8
+from pagedkv.tensors import CACHE_DTYPES, FLOATS, FP8, is_fp8
 
 BLOCK_SIZES = frozenset(2**i for i in range(9))
 HEAD_DIMS = range(16, 257, 8)
@@ -77,6 +77,21 @@ def options_attention(options, q, k_cache):
         if len(options.sinks) != q.shape[1]:
             raise ValueError(f"sinks must have one number for each of q's {q.shape[1]} heads, not {len(options.sinks)}")
         _contiguous("sinks", options.sinks)
+
+
+def shapes_plan(seq_lens, k_cache, num_q_heads, max_seq_len, window):
+    """Check the arguments of plan_attention."""
+    if not isinstance(seq_lens, torch.Tensor):
+        raise TypeError(f"seq_lens must be a tensor [num_seqs], not {type(seq_lens).__name__}")
+    _tensor("seq_lens", seq_lens, 1, "[num_seqs]", (torch.int32,), seq_lens.device)
+    _contiguous("seq_lens", seq_lens)
+    num_kv_heads, _ = _caches(k_cache, k_cache, CACHE_DTYPES, seq_lens.device)
+    if whole_number("num_q_heads", num_q_heads, 1) % num_kv_heads:
+        raise ValueError(f"num_q_heads must be a multiple of the {num_kv_heads} KV heads, not {num_q_heads}")
+    if max_seq_len is not None:
+        whole_number("max_seq_len", max_seq_len)
+    if window is not None:
+        whole_number("window", window, minimum=1)
 
 
 def values_attention(q, k_cache, block_tables, seq_lens, query_start_loc, options):

@@ -1,7 +1,7 @@
 """A call as it runs: check it, pick a backend, allocate the result, launch.
 
-Backends are interchangeable: three functions, decode, prefill and write, that take checked arguments and fill what they
-are given. `paged` is the front door to this, `operators` the way in for torch.compile.
+Backends are interchangeable: functions decode, prefill and write that take checked arguments and fill what they are
+given, and plan, which shares out a decode. `paged` is the front door to this, `operators` the way in for torch.compile.
 """
 
 from functools import cache
@@ -17,19 +17,25 @@ from pagedkv.tensors import is_fp8
 BACKENDS = ("auto", "torch", "triton")
 
 
-def attend(q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, options, out, return_lse, backend, validate):
+def attend(
+    q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, options, out, return_lse, plan, backend, validate
+):  # fmt: skip
     """`pagedkv.attention.paged.paged_attention`; always returns (out, lse), lse None if it was not asked for."""
     checks.shapes_attention(q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, out)
     checks.options_attention(options, q, k_cache)
     run = pick_backend(backend, q, k_cache)
+    if plan is not None:
+        options = plan.bound(seq_lens, k_cache, q.shape[1], options)
     options = options.resolved(block_tables.shape[1] * k_cache.shape[1], q.shape[2])
     if validate or q.is_cpu:
         checks.values_attention(q, k_cache, block_tables, seq_lens, query_start_loc, options)
+        if plan is not None:
+            plan.check_lengths(seq_lens)
     if out is None:
         out = q.new_empty(q.shape)
     lse = q.new_empty(q.shape[:2], dtype=torch.float32) if return_lse else None
     if query_start_loc is None:
-        run.decode(q, k_cache, v_cache, block_tables, seq_lens, options, out, lse)
+        run.decode(q, k_cache, v_cache, block_tables, seq_lens, options, out, lse, plan)
     else:
         run.prefill(q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, options, out, lse)
     return out, lse
@@ -92,7 +98,8 @@ def triton_backend():
     """The Triton backend, imported when it is first asked for."""
     from pagedkv.attention import triton as kernels
     from pagedkv.attention.triton.decode import decode
+    from pagedkv.attention.triton.plan import plan
     from pagedkv.attention.triton.prefill import prefill
     from pagedkv.attention.triton.write import write
 
-    return SimpleNamespace(decode=decode, prefill=prefill, write=write, interpreted=kernels.INTERPRETED)
+    return SimpleNamespace(decode=decode, prefill=prefill, write=write, plan=plan, interpreted=kernels.INTERPRETED)

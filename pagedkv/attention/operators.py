@@ -23,7 +23,7 @@ def paged_attention(
     """
     options = Options(max_seq_len, scale, window, softcap, k_scale, v_scale, sinks)
     results = dispatch.attend(
-        q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, options, None, return_lse, backend, validate
+        q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, options, None, return_lse, None, backend, validate
     )
     return list(results) if return_lse else [results[0]]
 

@@ -2,13 +2,16 @@
 
 import torch
 
-from pagedkv.attention import dispatch, operators
+from pagedkv.arguments import listed, whole_number
+from pagedkv.attention import checks, dispatch, operators
 from pagedkv.attention.options import Options
+from pagedkv.attention.plan import AttentionPlan, Shape
 
 
 def paged_attention(
     q, k_cache, v_cache, block_tables, seq_lens, *, query_start_loc=None, max_seq_len=None, scale=None, window=None,
-    softcap=None, sinks=None, k_scale=None, v_scale=None, out=None, return_lse=False, backend="auto", validate=False,
+    softcap=None, sinks=None, k_scale=None, v_scale=None, out=None, return_lse=False, plan=None, backend="auto",
+    validate=False,
 ):  # fmt: skip
     """Causal attention of the last tokens of each sequence over K and V that lie in blocks; shaped like `q`, no
     gradients.
@@ -31,6 +34,7 @@ def paged_attention(
     - `sinks`: float32 [num_q_heads], one more logit a head, neither scaled nor capped, as if each query saw one more
       key whose value is 0 (gpt-oss): the output is multiplied by sigmoid(lse - sink). -inf: a head without one.
     - `k_scale`, `v_scale`: what an FP8 cache is multiplied by.
+    - `plan`: made by `plan_attention` for these lengths, or None. It changes no result; torch.compile leaves it out.
     - `return_lse`: return (out, lse), lse float32 [num_tokens, num_q_heads] being the natural log(sum of e^score): it
       makes results over parts of a context mergeable. A sink is in the sum, so that of the parts exactly one is given
       the sinks. Libraries that count in powers of 2 return lse / ln 2.
@@ -48,10 +52,38 @@ def paged_attention(
         result, lse = results if return_lse else (results[0], None)
         out = result if out is None else out.copy_(result)
     else:
-        out, lse = dispatch.attend(
-            q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, options, out, return_lse, backend, validate
-        )
+        cache = (k_cache, v_cache, block_tables, seq_lens, query_start_loc)
+        out, lse = dispatch.attend(q, *cache, options, out, return_lse, plan, backend, validate)
     return (out, lse) if return_lse else out
+
+
+def plan_attention(seq_lens, k_cache, num_q_heads, *, max_seq_len=None, window=None, lengths=None, backend="auto"):
+    """Share out a decode step over the GPU, once for all layers: paged_attention(..., plan=plan).
+
+    - `seq_lens`: int32 [num_seqs], tokens stored, read on the GPU without waiting for it. A captured graph that holds
+      this call and those that use its plan is replayed with other lengths; outside of one, new lengths need a new plan.
+    - `k_cache`: [num_blocks, block_size, num_kv_heads, head_dim], of any layer. `num_q_heads`: the model's.
+    - `max_seq_len`: an upper bound of all lengths, in tokens, that calls may not exceed; None: no bound.
+    - `window`: tokens that a query sees, as in the calls. Layers with another window need another plan.
+    - `lengths`: the numbers in seq_lens, where the host has them: about equal ones do without a table.
+    - `backend`: as in the calls. With "torch" a plan changes nothing, and neither does it for a prefill.
+
+    Raises TypeError or ValueError that names the argument.
+    Planning apart from running is FlashInfer's (Ye et al., MLSys 2025).
+    """
+    checks.shapes_plan(seq_lens, k_cache, num_q_heads, max_seq_len, window)
+    if lengths is not None:
+        lengths = [whole_number("lengths", length) for length in listed("lengths", lengths, "whole numbers")]
+        if len(lengths) != len(seq_lens):
+            raise ValueError(f"lengths must be one for each of the {len(seq_lens)} sequences, not {len(lengths)}")
+        longest = max(lengths, default=0)
+        if max_seq_len is not None and longest > max_seq_len:
+            raise ValueError(f"max_seq_len must be at least the longest of lengths, {longest}, not {max_seq_len}")
+        max_seq_len = longest if max_seq_len is None else max_seq_len
+    shape = Shape.of(seq_lens, k_cache, num_q_heads)
+    run = dispatch.pick_backend(backend, k_cache, k_cache)
+    launch = run.plan(seq_lens, k_cache, num_q_heads, max_seq_len, window, lengths) if len(seq_lens) else ()
+    return AttentionPlan(shape, max_seq_len, window, *launch)
 
 
 def write_kv(k, v, k_cache, v_cache, slot_mapping, *, k_scale=None, v_scale=None, backend="auto"):

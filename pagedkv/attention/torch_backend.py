@@ -37,10 +37,15 @@ class Tiles:
     size: int
 
 
+def plan(seq_lens, k_cache, num_q_heads, max_seq_len, window, lengths):
+    """Nothing: the items here are of equal size, whatever the lengths."""
+    return ()
+
+
 @torch.no_grad()
 @without_autocast
-def decode(q, k_cache, v_cache, block_tables, seq_lens, options, out, lse):
-    """One query per sequence, its last token.
+def decode(q, k_cache, v_cache, block_tables, seq_lens, options, out, lse, plan=None):
+    """One query per sequence, its last token. A plan says nothing here.
 
     Takes checked arguments, writes `out` and `lse`; on a GPU it does not wait for the device.
     """
@@ -228,6 +233,9 @@ def write(k, v, k_cache, v_cache, slot_mapping, *, k_scale, v_scale):
     """
     if len(slot_mapping) == 0 or len(k_cache) == 0:
         return
+    if not k.is_cpu:  # where slots are not looked at before: none lies past the cache
+        num_slots = k_cache.shape[0] * k_cache.shape[1]
+        slot_mapping = torch.where(slot_mapping < num_slots, slot_mapping, -1)
     source = torch.where(slot_mapping >= 0, torch.arange(len(slot_mapping), device=k.device), slot_mapping.argmax())
     slots = slot_mapping[source]
     at = (

@@ -1,4 +1,6 @@
-"""`python -m pagedkv.bench`: the whole grid, one case (--case d) or one shape (--shape 64x2048,32/8,128,16)."""
+"""`python -m pagedkv.bench`: the whole grid, one case (--case d), one shape (--shape 64x2048,32/8,128,16) or random
+shapes (--sweep SEED).
+"""
 
 import argparse
 import sys
@@ -6,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from pagedkv.bench import engine, report
+from pagedkv.bench import engine, report, sweep
 from pagedkv.bench.cases import GRID, HELD_OUT, Case, named, parse, shrunk
 from pagedkv.bench.host import ratios
 from pagedkv.bench.ladder import LADDER_CASES, ladder
@@ -18,15 +20,17 @@ def main(arguments: list[str] | None = None) -> dict:
     """Measure what the arguments ask for, print the tables and return the record that `--out` writes."""
     options = _parser().parse_args(arguments)
     device = torch.device(options.device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    cases = [named(name) for name in options.case] + [parse(text) for text in options.shape]
-    whole, cases = not cases, cases or list((GRID | HELD_OUT).values())
     words = [
         Path(word).name if "/" in word and "," not in word else word
         for word in (sys.argv[1:] if arguments is None else arguments)
     ]
-    command = " ".join(["python -m pagedkv.bench", *words])
-    record = {"provenance": report.provenance(device, command)}
-    record |= _on_gpu(cases, device, options) if device.type == "cuda" else _on_cpu(cases, device, options)
+    record = {"provenance": report.provenance(device, " ".join(["python -m pagedkv.bench", *words]))}
+    cases = [named(name) for name in options.case] + [parse(text) for text in options.shape]
+    whole, cases = not cases and options.sweep is None, cases or list((GRID | HELD_OUT).values())
+    if options.sweep is not None:
+        record |= _sweep(device, options)
+    else:
+        record |= _on_gpu(cases, device, options) if device.type == "cuda" else _on_cpu(cases, device, options)
     if whole:
         record["host_ratios"] = ratios()
         print(
@@ -79,6 +83,17 @@ def _on_cpu(cases: list[Case], device: torch.device, options) -> dict:
     return {"summary": report.summary(records), "cases": records, "accuracy": accuracy(device, length=512)}
 
 
+def _sweep(device: torch.device, options) -> dict:
+    records = sweep.measure_sweep(options.sweep, options.shapes, device, options.runs)
+    summary = sweep.summary(records)
+    for name, value in summary.items():
+        print(f"{name}: {value}")
+    if options.out:
+        options.out.parent.mkdir(parents=True, exist_ok=True)
+        sweep.draw(records, options.out.with_suffix(".png"))
+    return {"summary": summary, "cases": records}
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m pagedkv.bench", description=__doc__)
     parser.add_argument(
@@ -91,6 +106,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--shape", action="append", default=[], metavar="SHAPE", help="BATCHxLENGTH,QHEADS/KVHEADS,HEADDIM,BLOCKSIZE"
     )
+    parser.add_argument("--sweep", metavar="SEED", help="random shapes drawn from that seed, each beside all others")
+    parser.add_argument("--shapes", type=int, default=100, help="how many random shapes (default 100)")
     parser.add_argument("--runs", type=int, default=3, help="runs; the median of them is reported (default 3)")
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the record there as JSON")
     parser.add_argument("--no-ladder", action="store_true", help="leave the ladder's rungs out")

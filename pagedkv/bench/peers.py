@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from pagedkv.attention.paged import paged_attention, write_kv
+from pagedkv.attention.paged import paged_attention, plan_attention, write_kv
 from pagedkv.bench.data import Data, contiguous
 from pagedkv.bench.timing import measure
 
@@ -42,6 +42,30 @@ def ours(backend: str) -> Callable[[Data], Call]:
             return paged_attention(
                 data.q[i], *cache, query_start_loc=data.query_start_loc, max_seq_len=longest, backend=backend
             )
+
+        return call
+
+    return prepare
+
+
+def planned(known: bool) -> Callable[[Data], Call]:
+    """The front door with a plan, made before the timing: from the lengths on the host, or from those on the GPU."""
+
+    def prepare(data: Data) -> Call:
+        case = data.case
+        if not case.is_decode:
+            raise Unsupported("decode only")
+        plan = plan_attention(
+            data.seq_lens,
+            data.k_cache[0],
+            case.q_heads,
+            max_seq_len=max(case.lengths),
+            lengths=case.lengths if known else None,
+        )
+
+        def call(i: int) -> torch.Tensor:
+            cache = (data.k_cache[i], data.v_cache[i], data.block_tables, data.seq_lens)
+            return paged_attention(data.q[i], *cache, plan=plan)
 
         return call
 

@@ -17,13 +17,13 @@ HOST_TIMED = ("pagedkv", "FlashInfer")  # by the start of the name: the rest run
 
 
 def measure_case(
-    case: Case, implementations: dict[str, Callable], device: torch.device, runs: int, ceilings=None
+    case: Case, implementations: dict[str, Callable], device: torch.device, runs: int, ceilings=None, host=HOST_TIMED
 ) -> dict:
     """Time each of `implementations` (name -> prepare(data)) on one set of tensors. The result is ready for JSON.
 
     `results` holds what was timed, `left_out` why an implementation does not serve the case, `failed` what broke or was
     more than `WRONG` away from float64. With `ceilings`, shares of the read ceiling (for writes: of the copy ceiling)
-    are added.
+    are added. `host`: beginnings of the names whose host time is taken as well.
     """
     started = time.perf_counter()
     data = make(case, device)
@@ -66,7 +66,7 @@ def measure_case(
             not results
         ):  # the float64 answer has just lowered the card's clocks, and whoever comes first would pay for it
             measure(call, data.copies, device, runs, host=False)
-        timing = measure(call, data.copies, device, runs, host=name.startswith(HOST_TIMED))
+        timing = measure(call, data.copies, device, runs, host=name.startswith(host))
         results[name] = timing.asdict() | {"error": distance} | _rates(case, timing, record.get("ceiling_us"))
     return record | {
         "results": results,

@@ -13,6 +13,7 @@ import triton.language as tl
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 from pagedkv.attention.triton import INTERPRETED
+from pagedkv.attention.triton.fp8 import two_e4m3
 from pagedkv.attention.triton.launch import (
     GRID_LIMIT,
     LOWEST,
@@ -35,24 +36,9 @@ LOG2_E = tl.constexpr(1.4426950408889634)
 FEW_PARTS, MANY_PARTS = 4, 32  # partial results that a merge holds at a time
 
 
-@triton.jit
-def _two_e4m3(pairs, ASM: tl.constexpr):
-    """The low and the high byte of each int16, float8_e4m3 numbers, as float16."""
-    if ASM:  # two pairs at a time: bytes 0 2 1 3, then a conversion for the low ones and one for the high
-        low, high = tl.inline_asm_elementwise(
-            "{ .reg .b32 t; .reg .b16 a, b; prmt.b32 t, $2, 0, 0x3120; mov.b32 {a, b}, t;"
-            " cvt.rn.f16x2.e4m3x2 $0, a; cvt.rn.f16x2.e4m3x2 $1, b; }",
-            "=r,=r,r", [pairs], (tl.float16, tl.float16), is_pure=True, pack=2,
-        )  # fmt: skip
-    else:
-        low = as_compute(pairs.to(tl.int8).to(tl.float8e4nv, bitcast=True), tl.float16)
-        high = as_compute((pairs >> 8).to(tl.int8).to(tl.float8e4nv, bitcast=True), tl.float16)
-    return low, high
-
-
 @triton.jit(do_not_specialize=["num_splits", "split_tokens", "window", "scale", "v_scale", "softcap", "table_stride"])
 def decode_kernel(
-    q_ptr, k_ptr, v_ptr, block_tables, seq_lens, sinks, out_ptr, lse_ptr, part_ptr,
+    q_ptr, k_ptr, v_ptr, block_tables, seq_lens, items, sinks, out_ptr, lse_ptr, part_ptr,
     num_splits, split_tokens, window, scale, v_scale, softcap, table_stride,
     q_token, q_head, q_dim, k_block, k_slot, k_head, k_dim, v_block, v_slot, v_head, v_dim,
     out_token, out_head, out_dim,
@@ -60,7 +46,7 @@ def decode_kernel(
     TILE: tl.constexpr, SAME_STRIDES: tl.constexpr, COMPUTE: tl.constexpr, FP8_PAIRS: tl.constexpr, ASM: tl.constexpr,
     SOFTCAP: tl.constexpr, PDL: tl.constexpr,
 ):  # fmt: skip
-    """Grid (KV heads x slices of their query heads, splits, sequences).
+    """Grid (KV heads x slices of their query heads, splits, sequences); with a plan's table (the same, items, 1).
 
     FP8_PAIRS: caches of int16, two FP8 numbers each; DIM counts pairs.
     """
@@ -77,22 +63,31 @@ def decode_kernel(
         gdc_wait()
         if num_splits > 1:
             gdc_launch_dependents()  # the merge may take its place now; it waits for our results itself
+    if items is not None:  # which tokens of which sequence are ours stands in a table
+        items += 4 * split
+        seq, split = tl.load(items).to(tl.int64), tl.load(items + 1)
     q_at = q_ptr + seq * q_token + heads[:, None] * q_head + PACK * dims[None, :] * q_dim
     q = tl.load(q_at, live, 0.0).to(COMPUTE)
     if FP8_PAIRS:
         q_odd = tl.load(q_at + q_dim, live, 0.0).to(COMPUTE)
     table = block_tables + seq * table_stride
-    # Our first tile, unless it is cut off or a window moves it: a guess saves waiting for the length.
-    first = split * split_tokens + cols
-    block_ids = tl.load(table + first // BLOCK, first < window, 0)
-    length = tl.load(seq_lens + seq)
-    oldest = tl.maximum(length - window, 0)  # the first visible token
-    lo = oldest + split * split_tokens
-    hi = tl.minimum(lo + split_tokens, length)  # tokens [lo, hi) are ours
-    if (lo < hi) | (split == 0):
-        if (oldest > 0) | (lo + TILE > hi) | FP8_PAIRS:  # with FP8 the guess makes the loop slower
-            pos = tl.minimum(lo + cols, hi - 1)
-            block_ids = tl.load(table + pos // BLOCK, pos >= 0, 0)
+    if items is None:
+        # Our first tile, unless it is cut off or a window moves it: a guess saves waiting for the length.
+        first = split * split_tokens + cols
+        block_ids = tl.load(table + first // BLOCK, first < window, 0)
+        length = tl.load(seq_lens + seq)
+        oldest = tl.maximum(length - window, 0)  # the first visible token
+        lo = oldest + split * split_tokens
+        hi = tl.minimum(lo + split_tokens, length)  # tokens [lo, hi) are ours
+    else:
+        lo, hi = tl.load(items + 2), tl.load(items + 3)
+        pos = tl.minimum(lo + cols, hi - 1)
+        block_ids = tl.load(table + pos // BLOCK, pos >= 0, 0)
+    if (lo < hi) | (split <= 0):  # a sequence without tokens has its row of zeros
+        if items is None:
+            if (oldest > 0) | (lo + TILE > hi) | FP8_PAIRS:  # with FP8 the guess makes the loop slower
+                pos = tl.minimum(lo + cols, hi - 1)
+                block_ids = tl.load(table + pos // BLOCK, pos >= 0, 0)
         k_ptr += kv_head.to(tl.int64) * k_head
         v_ptr += kv_head.to(tl.int64) * v_head
 
@@ -109,7 +104,7 @@ def decode_kernel(
             k_at, v_at = k_ptr + k_row + dims[None, :] * k_dim, v_ptr + v_row + dims[None, :] * v_dim
             k = tl.load(k_at) if DIM == LANES else tl.load(k_at, in_dim[None, :], 0 if FP8_PAIRS else 0.0)
             if FP8_PAIRS:
-                k, k_odd = _two_e4m3(k, ASM)
+                k, k_odd = two_e4m3(k, ASM)
                 s = tl.dot(q_odd, tl.trans(k_odd.to(COMPUTE)), input_precision="ieee")
                 s = tl.dot(q, tl.trans(k.to(COMPUTE)), s, input_precision="ieee") * scale
             else:
@@ -123,7 +118,7 @@ def decode_kernel(
             norm = norm * shrink + p
             v = tl.load(v_at) if DIM == LANES else tl.load(v_at, in_dim[None, :], 0 if FP8_PAIRS else 0.0)
             if FP8_PAIRS:
-                v, v_odd = _two_e4m3(v, ASM)
+                v, v_odd = two_e4m3(v, ASM)
                 acc_odd = tl.dot(p.to(COMPUTE), v_odd.to(COMPUTE), acc_odd * shrink, input_precision="ieee")
             acc = tl.dot(p.to(COMPUTE), as_compute(v, COMPUTE), acc * shrink, input_precision="ieee")
             m = m_new
@@ -132,12 +127,15 @@ def decode_kernel(
 
         if sinks is not None:  # the first split counts it
             sink = tl.load(sinks + heads, in_group < GROUP, float("-inf")) * LOG2_E
-            m, shrink, weight = with_sink(m, tl.where(split == 0, sink, float("-inf")))
+            m, shrink, weight = with_sink(m, tl.where(split <= 0, sink, float("-inf")))
             acc, norm = acc * shrink[:, None], norm * shrink[:, None] + weight[:, None] / TILE
             if FP8_PAIRS:
                 acc_odd *= shrink[:, None]
         norm = tl.sum(norm, 1)
-        alone = (split == 0) & (lo + split_tokens >= length)  # the only split
+        if items is None:
+            alone = (split == 0) & (lo + split_tokens >= length)  # the only split
+        else:
+            alone = split < 0
         seen = (norm != 0) | (alone & (lo < hi))  # else no token, or a part whose scores are all -inf
         m, norm = tl.where(seen, m, float("-inf")), tl.where(seen, norm, 1.0)
         log2_sum = m + tl.log2(norm)
@@ -150,7 +148,7 @@ def decode_kernel(
             if lse_ptr is not None:
                 tl.store(lse_ptr + seq * num_heads + heads, log2_sum / LOG2_E, in_group < GROUP)
         else:
-            part = (seq * num_splits + split) * num_heads + heads
+            part = (tl.program_id(2).to(tl.int64) * num_splits + tl.program_id(1)) * num_heads + heads
             part_at = part_ptr + part[:, None] * (PACK * DIM) + PACK * dims[None, :]
             tl.store(part_at, acc * to_output, live)
             if FP8_PAIRS:
@@ -161,15 +159,23 @@ def decode_kernel(
 
 @triton.jit(do_not_specialize=["num_splits", "split_tokens", "window"])
 def merge_kernel(
-    part_ptr, seq_lens, out_ptr, lse_ptr, num_splits, split_tokens, window, out_token, out_head, out_dim,
+    part_ptr, seq_lens, first_items, out_ptr, lse_ptr, num_splits, split_tokens, window, out_token, out_head, out_dim,
     DIM: tl.constexpr, LANES: tl.constexpr, PARTS: tl.constexpr, PDL: tl.constexpr,
 ):  # fmt: skip
-    """Grid (query heads, sequences): one output row from the partial rows of its splits."""
+    """Grid (query heads, sequences): one output row from the partial rows of its splits.
+
+    With a plan num_splits is the number of its items, those of a sequence one after the other.
+    """
     head, seq, num_heads = tl.program_id(0), tl.program_id(1).to(tl.int64), tl.num_programs(0)
     # Before the wait: written by kernels that ended before the one waited for began to let this one in.
-    length = tl.load(seq_lens + seq)
-    used = tl.cdiv(tl.minimum(length, window), split_tokens)  # splits that hold tokens
-    part_lse = part_ptr + tl.num_programs(1).to(tl.int64) * num_splits * num_heads * DIM
+    if first_items is None:
+        first_part, num_parts = seq * num_splits, tl.num_programs(1).to(tl.int64) * num_splits
+        length = tl.load(seq_lens + seq)
+        used = tl.cdiv(tl.minimum(length, window), split_tokens)  # splits that hold tokens
+    else:
+        first_part, num_parts = tl.load(first_items + seq).to(tl.int64), num_splits.to(tl.int64)
+        used = (tl.load(first_items + seq + 1) - first_part).to(tl.int32)
+    part_lse = part_ptr + num_parts * num_heads * DIM
     dims = tl.arange(0, LANES)
     if PDL:
         gdc_wait()
@@ -177,7 +183,7 @@ def merge_kernel(
         m, norm, acc = tl.full([], LOWEST, tl.float32), 0.0, tl.zeros([LANES], tl.float32)
         for first in range(0, used, PARTS):
             splits = first + tl.arange(0, PARTS)
-            part = (seq * num_splits + splits) * num_heads + head
+            part = (first_part + splits) * num_heads + head
             log2_sum = tl.load(part_lse + part, splits < used, float("-inf"))
             live = (splits < used)[:, None] & (dims < DIM)[None, :]
             values = tl.load(part_ptr + part[:, None] * DIM + dims[None, :], live, 0.0)
@@ -196,7 +202,7 @@ def merge_kernel(
 launch_decode, launch_merge = Launcher(decode_kernel), Launcher(merge_kernel)
 
 
-def decode(q, k_cache, v_cache, block_tables, seq_lens, options, out, lse):
+def decode(q, k_cache, v_cache, block_tables, seq_lens, options, out, lse, plan=None):
     """Attend from q [num_seqs, num_q_heads, head_dim] over the cached tokens; fills `out` and, if given, `lse`.
 
     Takes checked arguments.
@@ -216,15 +222,19 @@ def decode(q, k_cache, v_cache, block_tables, seq_lens, options, out, lse):
     rows, lanes = min(max(16, power_of_2(group)), 64), max(16, power_of_2(dim))
     programs = num_kv_heads * ceil_div(group, rows)
     window = max_seq_len if window is None else min(window, max_seq_len)
-    tile, stages, split_tokens, num_splits = decode_launch(
-        lanes * k_cache.element_size(), programs, num_seqs, max(window, 1), multiprocessors(device)
-    )
+    if plan and plan.launch:
+        (tile, stages, split_tokens, num_splits, warps), items, first_items = plan[3:]
+    else:
+        items = first_items = None
+        tile, stages, split_tokens, num_splits, warps = decode_launch(
+            lanes * k_cache.element_size(), programs, num_seqs, max(window, 1), multiprocessors(device)
+        )
+    num_rows = num_seqs if items is None else 1  # of items in the grid: a table's stand in one
+    merge = num_rows * num_splits > num_seqs
     pdl = dependent_launch(device)
-    part = (
-        q.new_empty(num_seqs * num_splits * num_heads * (head_dim + 1), dtype=torch.float32)
-        if num_splits > 1
-        else no_parts(device)
-    )
+    part = no_parts(device)
+    if merge:
+        part = q.new_empty(num_rows * num_splits * num_heads * (head_dim + 1), dtype=torch.float32)
     scale *= k_scale or 1.0
     numbers = (
         num_splits, split_tokens, window, scale / softcap if softcap else scale * LOG2_E.value, float(v_scale or 1.0),
@@ -233,28 +243,18 @@ def decode(q, k_cache, v_cache, block_tables, seq_lens, options, out, lse):
     k_strides, v_strides, out_strides = k_cache.stride(), v_cache.stride(), out.stride()
     same, asm = k_strides == v_strides, not INTERPRETED
     launch_decode(
-        device,
-        (programs, num_splits, num_seqs),
-        (q, k_cache, v_cache, block_tables, seq_lens, sinks, out, lse, part),
-        numbers,
+        device, (programs, num_splits, num_rows),
+        (q, k_cache, v_cache, block_tables, seq_lens, items, sinks, out, lse, part), numbers,
         (*q.stride(), *k_strides, *v_strides, *out_strides),
         (group, rows, dim, lanes, block_size, tile, same, compute, pairs, asm, softcap is not None, pdl),
-        (q.dtype, k_cache.dtype, sinks is None, lse is None),
-        num_warps=4,
-        num_stages=stages,
-        launch_pdl=pdl,
-    )
-    if num_splits > 1:
-        parts = FEW_PARTS if num_splits <= FEW_PARTS else MANY_PARTS
+        (q.dtype, k_cache.dtype, items is None, sinks is None, lse is None),
+        num_warps=warps, num_stages=stages, launch_pdl=pdl,
+    )  # fmt: skip
+    if merge:
+        parts = FEW_PARTS if num_rows * num_splits <= FEW_PARTS * num_seqs else MANY_PARTS
         launch_merge(
-            device,
-            (num_heads, num_seqs, 1),
-            (part, seq_lens, out, lse),
-            (num_splits, split_tokens, window),
-            out_strides,
-            (head_dim, power_of_2(head_dim), parts, pdl),
-            (q.dtype, lse is None),
-            num_warps=1,
-            num_stages=1,
-            launch_pdl=pdl,
-        )
+            device, (num_heads, num_seqs, 1),
+            (part, seq_lens, first_items, out, lse), (num_splits, split_tokens, window), out_strides,
+            (head_dim, power_of_2(head_dim), parts, pdl), (q.dtype, first_items is None, lse is None),
+            num_warps=1, num_stages=1, launch_pdl=pdl,
+        )  # fmt: skip

@@ -5,7 +5,9 @@ Settings depend on the batch in few ways, so that few variants are compiled: num
 plain arguments.
 """
 
+import os
 from functools import cache, lru_cache
+from shutil import which
 from typing import NamedTuple
 
 import torch
@@ -20,6 +22,10 @@ from pagedkv.tensors import is_fp8
 GRID_LIMIT = 65_535  # CUDA's, of a grid's second and third dimension
 LOWEST = tl.constexpr(-3.4028234663852886e38)  # float32's: below all scores, and e^(-inf - LOWEST) is 0, not NaN
 ROUND = tl.constexpr(INTERPRETED)
+NO_C_COMPILER = (
+    "backend 'triton' needs a C compiler when a kernel is first launched, and found none: install gcc (apt-get install "
+    "gcc) or name one in the variable CC; backend='torch' needs none"
+)
 DTYPES = {torch.float16: tl.float16, torch.bfloat16: tl.bfloat16, torch.float32: tl.float32}
 
 
@@ -28,6 +34,7 @@ class DecodeLaunch(NamedTuple):
     num_stages: int  # the loop's depth: K and V of num_stages - 1 tiles are on their way at a time
     split_tokens: int  # tokens per split
     num_splits: int  # of the longest sequence
+    num_warps: int = 4
 
 
 @lru_cache(1024)
@@ -72,7 +79,9 @@ def prefill_launch(lanes: int, dtype_bytes: int) -> PrefillLaunch:
     """
     if dtype_bytes == 4:  # no tensor cores
         return PrefillLaunch(32, 16, 4, 2, None)
-    return PrefillLaunch(128, 64, 8, 2, 128) if lanes <= 128 else PrefillLaunch(64, 32, 4, 2, None)
+    if lanes > 128:
+        return PrefillLaunch(64, 32, 4, 2, None)
+    return PrefillLaunch(128, 64, 8, 3 if lanes <= 64 else 2, 128)
 
 
 def compute_dtype(q, cache):
@@ -179,6 +188,11 @@ class Launcher:
         else:
             # Which tensors are unaligned is left to the binder. Triton from 3.10 on fuses multiplications and additions
             # only on request.
-            self.compiled[key] = self.kernel[grid](
-                *tensors, *numbers, *strides, *constants, **launch, enable_fp_fusion=True
-            )
+            try:
+                self.compiled[key] = self.kernel[grid](
+                    *tensors, *numbers, *strides, *constants, **launch, enable_fp_fusion=True
+                )
+            except (OSError, RuntimeError) as error:
+                if INTERPRETED or any(map(which, (os.environ.get("CC", "gcc"), "gcc", "clang"))):
+                    raise
+                raise RuntimeError(NO_C_COMPILER) from error

@@ -50,18 +50,33 @@ def _attend(
     DIM: tl.constexpr, LANES: tl.constexpr, BLOCK: tl.constexpr, TILE: tl.constexpr, SAME_STRIDES: tl.constexpr,
     COMPUTE: tl.constexpr, SOFTCAP: tl.constexpr, MASKED: tl.constexpr,
 ):  # fmt: skip
-    """Online softmax of the rows of `q`, at `positions`, over the keys lo <= position < hi."""
+    """Online softmax of the rows of `q`, at `positions`, over the keys lo <= position < hi.
+
+    Without a mask lo and hi are multiples of TILE.
+    """
+    # Block ids a tile ahead, so that loads need not wait for them: with whole wide tiles that only took registers.
+    AHEAD: tl.constexpr = MASKED or LANES <= 64
     dims, cols = tl.arange(0, LANES), tl.arange(0, TILE)
-    pos = tl.minimum(
-        lo + cols, hi - 1
-    )  # past the end: the last key once more, so nothing that is not visible is ever read
+    pos = tl.minimum(lo + cols, hi - 1)  # past the end the last key once more, so that only visible ones are read
     block_ids = tl.load(table + pos // BLOCK, pos >= lo, 0)
+    if not MASKED:  # whole tiles: what is the same in each is added up before the loop
+        offsets = (cols % BLOCK).to(tl.int64)[:, None]
+        k_in, v_in = k_ptr + offsets * k_slot + dims[None, :] * k_dim, v_ptr + offsets * v_slot + dims[None, :] * v_dim
+        table += cols // BLOCK
     for at in range(lo, hi, TILE):
+        if not AHEAD:
+            block_ids = tl.load(table + at // BLOCK)
         blocks = block_ids.to(tl.int64)[:, None]
-        offsets = (tl.minimum(at + cols, hi - 1) % BLOCK).to(tl.int64)[:, None]
-        k_row = blocks * k_block + offsets * k_slot
-        v_row = k_row if SAME_STRIDES else blocks * v_block + offsets * v_slot
-        k_at, v_at = k_ptr + k_row + dims[None, :] * k_dim, v_ptr + v_row + dims[None, :] * v_dim
+        if not MASKED:
+            begin = tl.cast(at % BLOCK, tl.int64) if BLOCK > TILE else 0  # of the tile in its block
+            k_row = blocks * k_block + begin * k_slot
+            v_row = k_row if SAME_STRIDES else blocks * v_block + begin * v_slot
+            k_at, v_at = k_in + k_row, v_in + v_row
+        else:
+            offsets = (tl.minimum(at + cols, hi - 1) % BLOCK).to(tl.int64)[:, None]
+            k_row = blocks * k_block + offsets * k_slot
+            v_row = k_row if SAME_STRIDES else blocks * v_block + offsets * v_slot
+            k_at, v_at = k_ptr + k_row + dims[None, :] * k_dim, v_ptr + v_row + dims[None, :] * v_dim
         k = tl.load(k_at) if DIM == LANES else tl.load(k_at, (dims < DIM)[None, :], 0.0)
         s = tl.dot(q, tl.trans(as_compute(k, COMPUTE)), input_precision="ieee")
         if SOFTCAP:
@@ -77,8 +92,10 @@ def _attend(
         v = tl.load(v_at) if DIM == LANES else tl.load(v_at, (dims < DIM)[None, :], 0.0)
         acc = tl.dot(p.to(COMPUTE), as_compute(v, COMPUTE), acc * shrink[:, None], input_precision="ieee")
         m = m_new
-        pos = tl.minimum(at + TILE + cols, hi - 1)
-        block_ids = tl.load(table + pos // BLOCK)  # of the next tile, so that its loads can start without waiting
+        if MASKED:
+            block_ids = tl.load(table + tl.minimum(at + TILE + cols, hi - 1) // BLOCK)
+        elif AHEAD:
+            block_ids = tl.load(table + tl.minimum(at + TILE, hi - TILE) // BLOCK)
     return m, norm, acc
 
 

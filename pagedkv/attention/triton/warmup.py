@@ -6,22 +6,25 @@ Lengths and batches need no variants of their own, but for the few settings that
 import torch
 
 from pagedkv.attention.options import Options
+from pagedkv.attention.plan import AttentionPlan, Shape
 from pagedkv.attention.triton.decode import decode
-from pagedkv.attention.triton.launch import multiprocessors
+from pagedkv.attention.triton.launch import DecodeLaunch, multiprocessors, power_of_2
+from pagedkv.attention.triton.plan import Settings, cut, tiles
 from pagedkv.attention.triton.prefill import prefill
 from pagedkv.attention.triton.write import write
 from pagedkv.sizing import ceil_div
 from pagedkv.tensors import is_fp8
 
 
-def warmup(k_cache, v_cache, num_q_heads, *, dtype=None, softcap=None, sinks=False, return_lse=False):
+def warmup(k_cache, v_cache, num_q_heads, *, dtype=None, softcap=None, sinks=False, return_lse=False, plans=False):
     """Run every variant of the kernels on sequences without tokens: nothing is read from the caches, and nothing
     written.
 
     k_cache, v_cache [num_blocks, block_size, num_kv_heads, head_dim], as the calls to come will hand them over.
     num_q_heads: the model's, a multiple of the KV heads. dtype: q's, the caches' own if left out (bfloat16 over FP8
     caches).
-    softcap, return_lse: as in the calls to come; one number of softcap serves for all. sinks: whether they give some.
+    softcap, return_lse: as in the calls to come; one number of softcap serves for all. sinks, plans: whether they give
+    some.
 
     A call with other strides is compiled when it comes. Arguments are not checked.
     """
@@ -41,6 +44,16 @@ def warmup(k_cache, v_cache, num_q_heads, *, dtype=None, softcap=None, sinks=Fal
         lengths = torch.zeros(num_seqs, dtype=torch.int32, device=device)
         options = Options(longest, scale=1.0, softcap=softcap, sinks=sinks)
         decode(q, k_cache, v_cache, tables, lengths, options, torch.empty_like(q), lse)
+    if plans:
+        row_bytes = max(16, power_of_2(head_dim)) * k_cache.element_size()
+        q, tables, lengths = q[:1], tables[:1], lengths[:1]
+        for tile, num_warps in tiles(row_bytes, k_cache.element_size()):
+            # The grid whole and in few and many splits, tables of few items and of many.
+            launches = [(DecodeLaunch(tile, 3, tile, splits, num_warps),) for splits in (1, 2, 40)]
+            launches += [cut(lengths, 1, 1, Settings(tile, num_warps, items, True)) for items in (1, 2, 40)]
+            for launch in launches:
+                planned = AttentionPlan(Shape.of(lengths, k_cache, num_q_heads), None, None, *launch)
+                decode(q, k_cache, v_cache, tables, lengths, options, torch.empty_like(q), lse, planned)
     starts = torch.arange(num_seqs + 1, dtype=torch.int32, device=device)
     prefill(q, k_cache, v_cache, tables, lengths, starts, options, torch.empty_like(q), lse)
     new = torch.zeros(1, num_kv_heads, head_dim, dtype=dtype, device=device)

@@ -4,30 +4,15 @@ import triton
 import triton.language as tl
 
 from pagedkv.attention.triton import INTERPRETED
+from pagedkv.attention.triton.fp8 import to_e4m3
 from pagedkv.attention.triton.launch import Launcher, compute_dtype, power_of_2
 from pagedkv.sizing import ceil_div
 from pagedkv.tensors import is_fp8
 
-FP8_MAX = tl.constexpr(448.0)  # the largest float8_e4m3
 
-
-@triton.jit
-def _to_e4m3(x, ROUND: tl.constexpr):
-    """Saturate, then round; the interpreter rounds wrongly and stores NaN as a number, so there the three bits of
-    mantissa are made here, and of NaN the number that has its bits.
-    """
-    x = tl.clamp(x, -FP8_MAX, FP8_MAX, tl.PropagateNan.ALL)
-    if ROUND:
-        bits = x.to(tl.int32, bitcast=True)
-        normal = ((bits + 0x7FFFF + ((bits >> 20) & 1)) & -0x100000).to(tl.float32, bitcast=True)
-        small = (x + 24576.0) - 24576.0  # under 2^-6 the steps are 2^-9, float32's own steps at 1.5 * 2^14
-        x = tl.where(x != x, 480.0, tl.where(tl.abs(x) < 0.015625, small, normal))
-    return x
-
-
-@triton.jit(do_not_specialize=["k_scale", "v_scale"])
+@triton.jit(do_not_specialize=["num_slots", "k_scale", "v_scale"])
 def write_kernel(
-    k_ptr, v_ptr, k_cache, v_cache, slot_mapping, k_scale, v_scale,
+    k_ptr, v_ptr, k_cache, v_cache, slot_mapping, num_slots, k_scale, v_scale,
     k_token, k_head, k_dim, v_token, v_head, v_dim,
     kc_block, kc_slot, kc_head, kc_dim, vc_block, vc_slot, vc_head, vc_dim,
     HEADS: tl.constexpr, DIM: tl.constexpr, BLOCK: tl.constexpr, LANES: tl.constexpr,
@@ -43,8 +28,8 @@ def write_kernel(
     k = tl.load(k_ptr + token * k_token + head * k_head + dim * k_dim, head < HEADS, 0.0).to(COMPUTE)
     v = tl.load(v_ptr + token * v_token + head * v_head + dim * v_dim, head < HEADS, 0.0).to(COMPUTE)
     if FP8:
-        k, v = _to_e4m3(k.to(tl.float32) / k_scale, ROUND), _to_e4m3(v.to(tl.float32) / v_scale, ROUND)
-    live = head < tl.where(slot < 0, 0, HEADS)  # a slot of -1 is padding
+        k, v = to_e4m3(k.to(tl.float32) / k_scale, ROUND), to_e4m3(v.to(tl.float32) / v_scale, ROUND)
+    live = head < tl.where((slot < 0) | (slot >= num_slots), 0, HEADS)  # -1 is padding; none lies past the cache
     block, offset = slot // BLOCK, slot % BLOCK  # 64 bits, as the slot has: a pool may hold more than 2^31 numbers
     tl.store(
         k_cache + block * kc_block + offset * kc_slot + head * kc_head + dim * kc_dim,
@@ -70,7 +55,8 @@ def write(k, v, k_cache, v_cache, slot_mapping, *, k_scale, v_scale):
     fp8 = is_fp8(k_cache)
     launch_write(
         k.get_device(), (num_tokens, ceil_div(num_kv_heads * head_dim, lanes), 1),
-        (k, v, k_cache, v_cache, slot_mapping), (float(k_scale or 1.0), float(v_scale or 1.0)),
+        (k, v, k_cache, v_cache, slot_mapping),
+        (k_cache.shape[0] * k_cache.shape[1], float(k_scale or 1.0), float(v_scale or 1.0)),
         (*k.stride(), *v.stride(), *k_cache.stride(), *v_cache.stride()),
         (num_kv_heads, head_dim, k_cache.shape[1], lanes, compute_dtype(k, k), fp8, INTERPRETED),
         (k.dtype, k_cache.dtype),

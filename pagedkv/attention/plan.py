@@ -1,0 +1,72 @@
+"""The plan of a decode step: what `paged.plan_attention` found from the lengths, once for all layers.
+
+A call without one knows an upper bound of the lengths only, and cuts all sequences alike. A plan knows each, on the GPU
+where they lie: few long sequences among many short ones fill it as evenly as equal ones do.
+"""
+
+from typing import NamedTuple
+
+import torch
+
+
+class Shape(NamedTuple):
+    """What a plan and the calls that use it have in common."""
+
+    num_seqs: int
+    num_q_heads: int
+    num_kv_heads: int
+    head_dim: int
+    dtype: torch.dtype
+    device: torch.device
+
+    @classmethod
+    def of(cls, seq_lens, k_cache, num_q_heads):
+        return cls(len(seq_lens), num_q_heads, *k_cache.shape[2:], k_cache.dtype, k_cache.device)
+
+
+class AttentionPlan(NamedTuple):
+    """Made by `paged.plan_attention`, handed to `paged.paged_attention`."""
+
+    shape: Shape
+    max_seq_len: int | None
+    """Tokens: the bound of the lengths, None where there is none."""
+    window: int | None
+    """Tokens that a query sees, None for all."""
+    launch: tuple | None = None
+    """Settings of the Triton kernel; None for the torch backend, which has no use for a plan."""
+    items: torch.Tensor | None = None
+    """int32 [num_items, 4], a program's work in a row: the sequence; which of its parts, -1 where it is the only one;
+    the first token; the one after the last. None where equal splits of all sequences do.
+    """
+    first_items: torch.Tensor | None = None
+    """int32 [num_seqs + 1]: where each sequence's rows begin."""
+
+    def bound(self, seq_lens, k_cache, num_q_heads, options):
+        """The options of a call, with the plan's bound where it gives none; touches no element.
+
+        Raises ValueError that names what the plan was not made for.
+        """
+        shape = Shape.of(seq_lens, k_cache, num_q_heads)
+        for what, made, given in zip(Shape._fields, self.shape, shape, strict=True):
+            if made != given:
+                raise ValueError(f"plan must be for a call with {what} {given}, not {made}")
+        if self.window != options.window:
+            raise ValueError(f"plan must be for a call with window {options.window}, not {self.window}")
+        longest = options.max_seq_len
+        if self.max_seq_len is None or (longest is not None and longest <= self.max_seq_len):
+            return options
+        if longest is not None:
+            raise ValueError(f"max_seq_len must be at most the plan's, {self.max_seq_len}, not {longest}")
+        return options._replace(max_seq_len=self.max_seq_len)
+
+    def check_lengths(self, seq_lens):
+        """Compare with the lengths that the table was made from; waits for the device. Raises ValueError."""
+        if self.items is not None and len(seq_lens):
+            made = self.items[self.first_items[1:].long() - 1, 3]
+            wrong = (made != seq_lens).nonzero()
+            if len(wrong):
+                row = int(wrong[0])
+                raise ValueError(
+                    f"plan must be for these seq_lens: it was made for {int(made[row])} tokens of sequence {row}, not "
+                    f"for {int(seq_lens[row])}"
+                )

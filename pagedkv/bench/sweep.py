@@ -1,0 +1,142 @@
+"""Random shapes, so that the kernel is not only fast where it was tuned: `python -m pagedkv.bench --sweep SEED`.
+
+A shape: batch 1 to 256, lengths 16 to 131,072, both log-uniform; lengths equal, or ragged, uniform up to the longest or
+log-uniform; heads and head_dim of models in use. K and V together take 4 MB to 8 GB.
+"""
+
+from math import exp, log
+from random import Random
+
+from pagedkv.bench import report
+from pagedkv.bench.cases import Case, shrunk
+
+HEADS = (
+    (32, 32), (32, 8), (32, 4), (28, 4), (40, 8), (48, 8), (64, 8), (16, 16), (8, 1), (24, 8), (14, 2),
+)  # fmt: skip
+SMALLEST, LARGEST = 4 << 20, 8 << 30  # bytes of K and V
+KINDS = ("equal", "equal", "ragged", "very ragged")
+
+
+def random_cases(seed: int | str, count: int = 100, cache: str = "bf16") -> list[Case]:
+    """`count` decode cases, the same for a seed every time."""
+    draw = Random(f"sweep {seed}")
+    cases = []
+    while len(cases) < count:
+        batch, longest = (_log_uniform(draw, *bounds) for bounds in ((1, 256), (16, 131_072)))
+        kind = draw.choice(KINDS)
+        lengths = {
+            "equal": lambda n: n,
+            "ragged": lambda n: draw.randint(1, n),
+            "very ragged": lambda n: _log_uniform(draw, 1, n),
+        }
+        q_heads, kv_heads = draw.choice(HEADS)
+        case = Case(
+            f"{seed}.{len(cases)}",
+            tuple(lengths[kind](longest) for _ in range(batch)),
+            q_heads=q_heads,
+            kv_heads=kv_heads,
+            head_dim=draw.choice((64, 128)),
+            block_size=draw.choice((16, 32)),
+            cache=cache,
+        )
+        if SMALLEST <= case.bytes <= LARGEST:
+            cases.append(case)
+    return cases
+
+
+def _log_uniform(draw: Random, low: int, high: int) -> int:
+    return min(high, int(exp(draw.uniform(log(low), log(high + 1)))))
+
+
+OURS = "pagedkv, planned"
+NO_PLAN = "pagedkv"
+GOOD = 0.97  # of a peer's speed: differences below that are noise
+
+
+def measure_sweep(seed: str, count: int, device, runs: int) -> list[dict]:
+    """Each of the random cases: ours with a plan, from the host's lengths and from the GPU's, and without; and the
+    peers. On a CPU small versions of them, by the torch backend. Prints a line a case.
+    """
+    from pagedkv.bench.peers import PEERS, ours, planned, sdpa
+    from pagedkv.bench.run import measure_case
+
+    gpu = device.type == "cuda"
+    everyone = {OURS: planned(True)}
+    if gpu:
+        everyone |= {"pagedkv, planned on the GPU": planned(False), NO_PLAN: ours("triton")} | PEERS
+    else:
+        everyone |= {NO_PLAN: ours("torch"), report.SDPA: sdpa}
+    records = []
+    for case in random_cases(seed, count):
+        records.append(measure_case(case if gpu else shrunk(case, tokens=64), everyone, device, runs, host=()))
+        print(line(records[-1]), flush=True)
+    return records
+
+
+def peers_of(record: dict, contiguous: bool) -> list[float]:
+    """µs of those that are not ours; contiguous attention reads no table and counts apart."""
+    return [
+        timing["us"]
+        for name, timing in record["results"].items()
+        if not name.startswith(NO_PLAN) and (contiguous or name != report.SDPA)
+    ]
+
+
+def factors(records: list[dict], contiguous: bool) -> dict[str, float]:
+    """The fastest peer's time over ours, by case, where there is a peer; above 1 ours is faster."""
+    return {
+        record["case"]: min(peers_of(record, contiguous)) / record["results"][OURS]["us"]
+        for record in records
+        if OURS in record["results"] and peers_of(record, contiguous)
+    }
+
+
+def gains(records: list[dict]) -> dict[str, float]:
+    """The time without a plan over the time with one, by case."""
+    both = [record for record in records if {OURS, NO_PLAN} <= set(record["results"])]
+    return {record["case"]: record["results"][NO_PLAN]["us"] / record["results"][OURS]["us"] for record in both}
+
+
+def summary(records: list[dict]) -> dict:
+    """How often ours is at least `GOOD` of the fastest peer, the least factor, and what the plan brings."""
+    found = {"cases": len(records), "wrong": [record["case"] for record in records if OURS in record["failed"]]}
+    for name, ratios in {
+        "against paged peers": factors(records, False),
+        "against all": factors(records, True),
+        "against no plan": gains(records),
+    }.items():
+        values = sorted(ratios.values())
+        if values:
+            found[name] = {
+                "of": len(values),
+                "good": sum(value >= GOOD for value in values),
+                "least": values[0],
+                "mean": exp(sum(map(log, values)) / len(values)),
+            }
+    return found
+
+
+def line(record: dict) -> str:
+    """One case as a row of the table."""
+    times = "  ".join(f"{name} {timing['us']:.1f}" for name, timing in record["results"].items())
+    wrong = "".join(f"  {name} FAILED: {reason}" for name, reason in record["failed"].items())
+    return f"{record['case']:>8}  {record['shape']:<48}  {times}{wrong}"
+
+
+def draw(records: list[dict], path) -> None:
+    """The factors in order, one curve for each kind of peer, as a picture at `path`."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 3.5), layout="constrained")
+    axes = figure.add_subplot()
+    for label, ratios in {
+        "fastest paged peer": factors(records, False),
+        "contiguous attention too": factors(records, True),
+        "the same kernel without a plan": gains(records),
+    }.items():
+        if ratios:
+            axes.plot(sorted(ratios.values()), marker=".", label=label)
+    axes.axhline(1, color="black", linewidth=0.8)
+    axes.set(yscale="log", xlabel="shapes, in order", ylabel="their time / ours")
+    axes.legend()
+    figure.savefig(path, dpi=150)
