@@ -47,9 +47,10 @@ class AttentionPlan(NamedTuple):
         Raises ValueError that names what the plan was not made for.
         """
         shape = Shape.of(seq_lens, k_cache, num_q_heads)
-        for what, made, given in zip(Shape._fields, self.shape, shape, strict=True):
-            if made != given:
-                raise ValueError(f"plan must be for a call with {what} {given}, not {made}")
+        if shape != self.shape:
+            other = zip(Shape._fields, self.shape, shape, strict=True)
+            what, made, given = next((what, made, given) for what, made, given in other if made != given)
+            raise ValueError(f"plan must be for a call with {what} {given}, not {made}")
         if self.window != options.window:
             raise ValueError(f"plan must be for a call with window {options.window}, not {self.window}")
         longest = options.max_seq_len

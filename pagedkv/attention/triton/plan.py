@@ -51,7 +51,7 @@ def settings(row_bytes, dtype_bytes, group, programs, num_seqs, visible, even, m
     fit = 6 if row_bytes <= 128 else 3  # programs with large tiles on a multiprocessor; with smaller ones as many more
     half = ceil_div(fit, 2) if group <= 16 else 2
     uncut = num_seqs * programs / multiprocessors  # programs a multiprocessor, where no sequence is cut
-    many = middle if uncut <= 12 else large
+    many = middle if uncut <= 9 else large
     places = max(1, fit * large[0] // many[0] * multiprocessors // programs)  # items that run at once
 
     def items(each):
@@ -59,8 +59,8 @@ def settings(row_bytes, dtype_bytes, group, programs, num_seqs, visible, even, m
 
     if not small and uncut <= 3:
         return Settings(*large, items(half), not even and visible > 512)
-    if even or visible <= 512:
-        if uncut > fit and visible <= 256:
+    if even or visible <= (512 if uncut <= 9 else 1024):
+        if uncut > fit and visible <= (256 if uncut <= 9 else 96):
             return Settings(*least, num_seqs, False)
         if uncut > fit:
             waves = [parts * num_seqs / places for parts in range(1, 9 if visible > 4096 else 2)]
