@@ -1,4 +1,8 @@
-"""FP8 caches, float8_e4m3fn: numbers taken apart where they are read, made where they are written."""
+"""FP8 caches, float8_e4m3fn: numbers taken apart where they are read, made where they are written.
+
+Four bits of exponent, three of mantissa, one NaN and no infinity: the largest is 448. A GPU has no arithmetic for them
+outside of its matrix products, so they are turned into float16, which holds them all.
+"""
 
 import triton
 import triton.language as tl
