@@ -72,7 +72,7 @@ def decode_kernel(
         q_odd = tl.load(q_at + q_dim, live, 0.0).to(COMPUTE)
     table = block_tables + seq * table_stride
     if items is None:
-        # Our first tile, unless it is cut off or a window moves it: a guess saves waiting for the length.
+        # Our first tile, unless cut off or moved by a window: a guess saves waiting for the length.
         first = split * split_tokens + cols
         block_ids = tl.load(table + first // BLOCK, first < window, 0)
         length = tl.load(seq_lens + seq)
