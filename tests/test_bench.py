@@ -9,7 +9,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from pagedkv.attention.reference import attention  # noqa: E402
-from pagedkv.bench import report  # noqa: E402
+from pagedkv.bench import report, sweep  # noqa: E402
 from pagedkv.bench.__main__ import main  # noqa: E402
 from pagedkv.bench.cases import GRID, HELD_OUT, MAIN, Case, even, named, parse, ragged, shrunk  # noqa: E402
 from pagedkv.bench.data import contiguous, error, make, reference  # noqa: E402
@@ -207,6 +207,44 @@ def test_the_command_prints_a_table_and_writes_a_record(tmp_path, capsys):
     assert record["provenance"]["command"] == "python -m pagedkv.bench " + " ".join([*arguments[:-1], "record.json"])
     assert {"date", "torch", "triton", "python"} <= set(record["provenance"])
     assert [case["case"] for case in record["cases"]] == ["w64", "2x64,4/2,16,4"]
+
+
+def test_random_shapes_are_the_same_for_a_seed_and_lie_within_their_bounds():
+    cases = sweep.random_cases(3, 40)
+    assert cases == sweep.random_cases("3", 40) and cases[0].lengths != sweep.random_cases(4, 1)[0].lengths
+    assert all(4 << 20 <= case.bytes <= 8 << 30 and len(case.lengths) <= 256 for case in cases)
+    assert {case.head_dim for case in cases} == {64, 128} and 10 < sum(case.equal_lengths for case in cases) < 30
+
+
+def test_a_sweep_counts_where_ours_is_fast_enough():
+    def record(name, **us):
+        return {"case": name, "results": {who: {"us": time} for who, time in us.items()}, "failed": {}}
+
+    ours, none, paged, sdpa = sweep.OURS, sweep.NO_PLAN, "FlashInfer, tensor cores", report.SDPA
+    records = [
+        record("a", **{ours: 10.0, none: 12.0, paged: 9.8, sdpa: 8.0}),
+        record("b", **{ours: 10.0, none: 9.0, paged: 20.0}),
+        record("c", **{ours: 10.0}),
+    ]
+    found = sweep.summary(records)
+    assert found["against paged peers"] | {"mean": 0} == {"of": 2, "good": 2, "least": pytest.approx(0.98), "mean": 0}
+    assert found["against all"] | {"mean": 0} == {"of": 2, "good": 1, "least": pytest.approx(0.8), "mean": 0}
+    assert found["against no plan"] == {
+        "of": 2,
+        "good": 1,
+        "least": pytest.approx(0.9),
+        "mean": pytest.approx((1.2 * 0.9) ** 0.5),
+    }
+    assert found["wrong"] == [] and found["cases"] == 3
+
+
+def test_a_sweep_on_a_cpu_writes_a_record_and_a_picture(tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    record = main(
+        ["--device", "cpu", "--runs", "1", "--sweep", "5", "--shapes", "2", "--out", str(tmp_path / "s.json")]
+    )
+    assert len(record["cases"]) == 2 and record["summary"]["wrong"] == []
+    assert (tmp_path / "s.png").stat().st_size > 1000 and "against no plan" in capsys.readouterr().out
 
 
 @pytest.mark.gpu
