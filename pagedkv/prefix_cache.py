@@ -69,6 +69,7 @@ class PrefixCache:
         self._by_block: dict[int, _Entry] = {}
         self.lookups = self.hits = 0  # tokens that `match` was asked for, and those that it found
         self.clears = 0  # calls of `clear`
+        self.cache = None  # the tensors whose K and V the names stand for, once an engine uses them
 
     def __len__(self) -> int:
         """Blocks whose content is known, in use or not."""

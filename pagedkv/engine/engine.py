@@ -28,6 +28,8 @@ class Engine:
         self.events: list[Event] = []
         self._live: dict[int, Generation] = {}
         self._next_id = 0
+        if hasattr(run, "join"):
+            run.join(scheduler)
         self._stepping = False
         self._told: list[Token] = []  # sampled, and not yet handed out
 

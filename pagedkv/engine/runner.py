@@ -4,12 +4,14 @@ import numpy as np
 import torch
 
 from pagedkv.arguments import whole_number
+from pagedkv.attention.checks import BLOCK_SIZES
 from pagedkv.attention.dispatch import pick_backend, torch_backend
 from pagedkv.device_tables import DeviceBlockTables
 from pagedkv.engine.batch import Batch, Rows, flatten, pack, paged
 from pagedkv.engine.model import Llama
 from pagedkv.engine.request import Step
 from pagedkv.engine.sampler import sample
+from pagedkv.engine.scheduler import Scheduler
 from pagedkv.kv_cache import PagedKVCache
 from pagedkv.sizing import BLOCK_SIZE, ceil_div
 
@@ -33,6 +35,8 @@ class Runner:
         self.model, self.backend, self.window, self.device = model, backend, window, torch.device(device)
         self.max_running = whole_number("max_running", max_running, 1)
         self.max_blocks = num_blocks if max_blocks is None else whole_number("max_blocks", max_blocks, 1)
+        if block_size not in BLOCK_SIZES:
+            raise ValueError(f"block_size must be a power of two from 1 to 256, not {block_size!r}")
         kv_shape = model.shape.kv_shape(model.dtype.itemsize)
         self.cache = PagedKVCache(kv_shape, num_blocks, block_size, device, model.dtype)
         self.tables, self.rows = DeviceBlockTables(max_running, self.max_blocks, device), Rows(max_running)
@@ -42,6 +46,26 @@ class Runner:
 
             self.model = FusedLlama(model)
         self.graphs: dict[tuple[int, int], _Graph] | None = {} if cuda_graphs and on_gpu else None
+
+    def join(self, scheduler: Scheduler) -> None:
+        """Serve the steps of `scheduler`: it runs no more, and no longer tables, than there is room for here.
+
+        Raises ValueError if its pool, its window or what its prefix cache names are not those of the cache here.
+        """
+        pool, cache, prefix, window = scheduler.pool, self.cache, scheduler.prefix, scheduler.window
+        if cache.block_size != pool.block_size or cache.num_blocks < pool.num_blocks:
+            raise ValueError(
+                f"the scheduler's pool has {pool.num_blocks} blocks of {pool.block_size} tokens, and the runner's "
+                f"cache {cache.num_blocks} of {cache.block_size}"
+            )
+        if window is not None and window.size != self.window:
+            raise ValueError(f"the scheduler's window is {window.size}, and the runner's {self.window}")
+        if prefix is not None:
+            if getattr(prefix, "cache", None) not in (None, cache):
+                raise ValueError("the scheduler's prefix cache names blocks of another runner's cache")
+            prefix.cache = cache
+        scheduler.max_running = min(scheduler.max_running, self.max_running)
+        scheduler.max_blocks = min(scheduler.max_blocks, self.max_blocks)
 
     @torch.no_grad()
     def __call__(self, step: Step) -> list[int]:
