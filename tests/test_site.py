@@ -3,6 +3,8 @@
 The browser visits every page at a telephone's width and records what it asks for and what it shows.
 """
 
+import ast
+import inspect
 import json
 import re
 import subprocess
@@ -254,3 +256,39 @@ def test_the_search_finds_a_word_of_a_lesson(book):
     with chromium(WIDTH, 844) as tab:
         tab.goto(f"{book[0]}search.html?q=watermark")
         tab.locator("#search-results ul.search li a", has_text="2.3").first.wait_for(timeout=20_000)
+
+
+def misread(docstring: str) -> list[str]:
+    """Lines that a page of the book would show otherwise than meant: a hanging indent is part of an item of a list
+    ("- "), an example stands after a paragraph that ends in "::", and a list after an empty line.
+    """
+    found, before, empty = [], "", False
+    for line in inspect.cleandoc(docstring).split("\n"):
+        if not line.strip():
+            empty = True
+            continue
+        further = len(line) - len(line.lstrip()) - (len(before) - len(before.lstrip())) if before else 0
+        item = line.lstrip().startswith("- ")
+        if further > 0 and not (before.endswith("::") if empty else before.lstrip().startswith("- ")):
+            found.append(line)
+        elif not empty and (further < 0 and not item or item and before and not further and before[0] not in "- "):
+            found.append(line)
+        before, empty = line, False
+    return found
+
+
+@pytest.mark.parametrize("folder", ["", "attention", "engine", "simulation"])
+def test_docstrings_are_written_as_a_page_shows_them(folder):
+    wrong = {}
+    for path in sorted((ROOT / "pagedkv" / folder).glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node):
+                if lines := misread(ast.get_docstring(node)):
+                    wrong[f"{path.name}:{getattr(node, 'name', '')}"] = lines
+    assert wrong == {}
+
+
+def test_a_hanging_indent_without_a_list_is_misread():
+    assert misread("Sum.\n\nx: a number that goes\n  on\ny: one more") == ["  on", "y: one more"]
+    assert misread("Sum.\n\n- x: a number\n  that goes on\n- y: one more\n\nSo::\n\n    f(x)\n") == []
+    assert misread("Sum:\n- x: a number") == ["- x: a number"]
