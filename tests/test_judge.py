@@ -329,6 +329,12 @@ def test_the_shortest_call_that_fails_is_quoted_unless_it_is_a_hidden_case():
 
     assert sentence(part, off_by_one) == "the number is too large: off_by_one([1, 2], 3) should return 9"
     assert sentence(SUM, off_by_one) == "the number is too large"
+
+    def below(xs, n):
+        return sum(xs) * n + (1 if len(xs) == 2 else -1)
+
+    other = calls("shown", scaled_sum, [([1, 2], 3), ([1, 2, 3], 10), ([0], 5)])
+    assert sentence(other, below) == "the number is too small: below([0], 5) should return 0"  # its own slip
     arrays = calls("shown", lambda x: 2 * x, [(np.arange(3),)])
     assert sentence(arrays, lambda x: x) == "some elements are wrong"
 

@@ -164,8 +164,42 @@ def keeps_the_table(running, waiting, pool, budget, kept_free, new_table):
     return work
 
 
+def by_index(victim=-1, spend=True, enter=True):
+    """The rule by index, with a slip of an index, of the budget or of the list of those who run."""
+
+    def wrong(running, waiting, pool, budget, kept_free, new_table):
+        work, place = [], 0
+        while place < len(running):
+            request = running[place]
+            try:
+                if n := min(request.num_pending, budget):
+                    request.table.append(n)
+                    work.append((request, n))
+                    budget -= n * spend
+                place += 1
+            except OutOfBlocks:
+                latest = running.pop(victim)
+                latest.table.free()
+                latest.table = None
+                waiting.appendleft(latest)
+        while budget and waiting:
+            request, kept = waiting[0], kept_free if running else 0
+            if ceil_div(len(request.tokens), pool.block_size) + kept > pool.num_free:
+                break
+            waiting.popleft()
+            request.table = new_table(pool)
+            request.table.append(n := min(request.num_pending, budget))
+            work.append((request, n))
+            budget -= n * spend
+            running += [request] * enter
+        return work
+
+    return wrong
+
+
 WRONG = {
     "6.2-split": [
+        (lambda p, b: [min(n, b - sum(p[:i])) for i, n in enumerate(p)], "falls below 0"),
         (lambda p, b: [min(n, b) for n in p], "the budget is one for all"),
         (all_or_nothing, "what is left of the budget: a chunk"),
         (ends_with_zeros, "what is left of the budget: a chunk"),
@@ -202,6 +236,9 @@ WRONG = {
         (with_mistake(kept_when_idle=True), "a large request would wait for ever"),
         (with_mistake(overtake=True), "a later request overtakes"),
         (with_mistake(victim=0), "the latest admitted goes"),
+        (by_index(victim=0), "the latest of `running`, then the one before it"),
+        (by_index(spend=False), "the budget is not kept"),
+        (by_index(enter=False), "stands in `running` too"),
         (with_mistake(tail=True), "goes to the head of the queue"),
         (with_mistake(chunk_only=True), "not only for the first chunk"),
         (with_mistake(strict=True), "if exactly `kept_free` blocks stay free"),

@@ -121,11 +121,12 @@ def calls(
         if all(result is None for result in results):
             raise Wrong("it returns nothing; is the return missing?")
         fixed = {freeze(case) for case in _drawn(title + ", again", cases)}
-        failing = [
-            case for case, result in zip(inputs, results, strict=True)
-            if freeze(case) in fixed and _first_difference(reference, [case], [result], rtol)
+        quoted = [
+            (_quoted(function, reference, case), slip) for case, result in zip(inputs, results, strict=True)
+            if freeze(case) in fixed and (slip := _first_difference(reference, [case], [result], rtol))
         ]  # fmt: skip
-        raise Wrong(problem + min((_quoted(function, reference, case) for case in failing), key=len, default=""))
+        call_of, slip = min((pair for pair in quoted if pair[0]), key=lambda pair: len(pair[0]), default=("", problem))
+        raise Wrong(slip + call_of)  # the slip of the call that is quoted
 
     return Part(title, test, points, of)
 

@@ -183,8 +183,8 @@ def margins(differences, margins):
         axes = figure.subplots()
         tallest = 0
         for values, colour, words in (
-            (small, style.HIGHLIGHT, "how far they move"),
-            (large, style.TOKEN, "how far the first is ahead"),
+            (small, style.HIGHLIGHT, "how far rounding moves the logits"),
+            (large, style.TOKEN, "how far the first is ahead of the second"),
         ):
             values = values.clip(bins[0], bins[-1])
             heights, *_ = axes.hist(values, bins=bins, color=colour)
@@ -193,7 +193,7 @@ def margins(differences, margins):
         if equal := int((small == 0).sum()):
             axes.text(bins[0] * 1.2, equal + 0.06 * tallest, "not at all", color=style.HIGHLIGHT)
         axes.set(xscale="log", xlim=(bins[0], bins[-1]), ylim=(0, 1.2 * tallest), ylabel="tokens", xlabel="logits")
-        axes.set_title(f"Logits of {len(small)} tokens: moved by rounding, and ahead of the next")
+        axes.set_title(f"Rounding, and what decides, in {len(small)} tokens")
     low, high = bound(small.max(), up=True), bound(large.min(), up=False)
     return figure, (
         f"Two histograms on one logarithmic axis, over {len(small)} tokens. By how much logits move when they are "

@@ -33,6 +33,10 @@ def _all_or_nothing(pending, budget):
     return shares
 
 
+def _below_zero(pending, budget):
+    return [min(tokens, budget - sum(pending[:i])) for i, tokens in enumerate(pending)]
+
+
 def _equal(pending, budget):
     return [min(tokens, budget // len(pending)) for tokens in pending]
 
@@ -56,6 +60,7 @@ def _shortest_first(pending, budget):
 
 SPLIT_MISTAKES = (
     (lambda p, b: [min(tokens, b) for tokens in p], "the budget is one for all: what the first have taken is gone"),
+    (_below_zero, "what is left of the budget falls below 0: take off what was given, not what is pending"),
     (_all_or_nothing, "a request that does not fit whole runs what is left of the budget: a chunk"),
     (_stops, "a request that does not fit whole runs what is left of the budget: a chunk"),
     (lambda p, b: _equal(p, b) if p else [], "the budget is not shared out evenly: the first in order take first"),

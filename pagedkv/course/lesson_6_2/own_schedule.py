@@ -124,7 +124,7 @@ def _part(title: str, cases):
         for mistake, sentence in MISTAKES:
             if _like(mistake, drawn, got):
                 raise Wrong(sentence)
-        raise Wrong(_difference(right, got))
+        raise Wrong(_difference(drawn, right, got))
 
     return Part(title, test)
 
@@ -136,17 +136,34 @@ def _like(mistake, drawn, got) -> bool:
         return False
 
 
-def _difference(right, got) -> str:
-    for good, mine in zip(right, got, strict=True):
+def _difference(drawn, right, got) -> str:
+    for case, good, mine in zip(drawn, right, got, strict=True):
+        waited = set(range(len(case.given[5]), len(case.given[4])))
         for step, (expected, found) in enumerate(zip(good, mine, strict=False)):
-            names = "the shares", "who runs", "who waits", "the number of free blocks"
-            for name, a, b in zip(names, expected, found, strict=False):
-                if a != b:
-                    when = "in the first step" if step == 0 else "after some steps"
-                    return f"{name}: {when} not as the rule says; go through the rule line by line"
             if expected != found:
-                return "who waits has no table: give its blocks back and set request.table to None"
+                return _slip(case.given[2], waited, expected, found) or _named(step, expected, found)
+            waited = set(found[2])
     return "the run does not end when it should; go through the rule line by line"
+
+
+def _slip(budget, waited, expected, found) -> str | None:
+    """What the first wrong step says by itself, whatever the rest of the rule."""
+    shares, running = found[:2]
+    if sum(n for _, n in shares) > budget:
+        return "the budget is not kept: all shares together have at most `budget` tokens"
+    if not {number for number, _ in shares} <= set(running):
+        return "who runs stands in `running` too: an admitted request goes to its end"
+    if set(expected[2]) - waited != set(found[2]) - waited:
+        return "who has to go: the latest of `running`, then the one before it, only until there is room"
+
+
+def _named(step, expected, found) -> str:
+    names = "the shares", "who runs", "who waits", "the number of free blocks"
+    for name, a, b in zip(names, expected, found, strict=False):
+        if a != b:
+            when = "in the first step" if step == 0 else "after some steps"
+            return f"{name}: {when} not as the rule says; go through the rule line by line"
+    return "who waits has no table: give its blocks back and set request.table to None"
 
 
 def _with(**mistake):

@@ -164,6 +164,10 @@ SWAP_MISTAKES = [
         "`bytes_per_token` has both K and V already",
     ),
     (
+        _swap(moved=lambda tokens, blocks, size, shape: blocks * size * shape.bytes_per_token * 2 * shape.num_layers),
+        "`block_bytes` has all layers already, K and V",
+    ),
+    (
         _swap(copies=lambda blocks, shape: blocks * shape.num_layers * 2 * shape.num_kv_heads),
         "all heads of a layer's K lie side by side in a block: one copy, not one for each head",
     ),

@@ -90,7 +90,8 @@ def lives(title: str, engine, facts: Sequence[str] = ()) -> tuple[Canvas, str]:
     across, top = (style.WIDTH - LEFT - RIGHT) / steps, 78
     canvas = Canvas(style.WIDTH, top + 32 * len(rows) + 40 + 26 * len(facts))
     canvas.text(14, 22, title, size=style.TITLE, bold=True)
-    swatches = [("runs; its first step runs so many tokens", style.REQUESTS[0], None), ("waits", style.FREE, None)]
+    runs = "runs; in it or beside it, tokens of its first step"
+    swatches = [(runs, style.REQUESTS[0], None), ("waits", style.FREE, None)]
     draw_swatches(canvas, LEFT, 52, [*swatches, ("has to go", style.HIGHLIGHT, None)])
     for row, (request_id, bars) in enumerate(rows.items()):
         y = top + 32 * row
