@@ -155,7 +155,7 @@ def block_sizes(record: dict, waste: Mapping[int, float]):
         right.bar(range(len(waste)), [100 * share for share in waste.values()], **look)
         for i, share in enumerate(waste.values()):
             right.text(i, 100 * share, f"{100 * share:.1f}", ha="center", va="bottom")
-        right.set(ylabel="% of the slots in use", xlabel="block size, tokens", title="Waste: the last blocks")
+        right.set(ylabel="% of the slots in use", xlabel="block size, tokens", title="Waste: chat requests")
         right.set_xticks(range(len(waste)), list(waste))
     speeds = ", ".join(f"{size}: {share:.0f} %" for size, share in speed.items())
     wastes = ", ".join(f"{size}: {100 * share:.1f} %" for size, share in waste.items())

@@ -40,7 +40,8 @@ def multiprocessor(registers: int, shared: int, warps: int) -> tuple[Canvas, str
             canvas.rect(LEFT + BAR * program / room, y, BAR / room, 34, fill)
         canvas.text(LEFT + BAR + 12, y + 17, f"{fit} fit", bold=fit == together)
     words = f"{together} programs at once" if together != 1 else "1 program at once"
-    canvas.text(20, 48 + ROW * len(most) + 8, f"{words}, {together * warps} of {WARPS} warps.")
+    below = f"Dark: {words}, {together * warps} of {WARPS} warps. Light: more would fit, if nothing else were full."
+    canvas.text(20, 48 + ROW * len(most) + 8, below)
     fits = ", ".join(f"{name} for {fit} programs" for name, (fit, _) in most.items())
     return canvas, f"A multiprocessor and programs of {title}: {fits}. So {words} (never more than {PROGRAMS})."
 
@@ -52,21 +53,23 @@ def waves(record: dict, case: str, work: int, multiprocessors: int = 132):
         at_once = programs(row["registers"], row["shared"], row["num_warps"])
         setting = (row["tile"], row["num_warps"], row["num_stages"])
         points.append((work / (multiprocessors * at_once), row["us"], row["spilled"], setting))
-    above = {}  # waves -> the times that the chart has no room for
+    above = {}  # waves -> the times that the chart has no room for, and whether each is crossed
+    paper = {"facecolor": style.BACKGROUND, "edgecolor": "none", "pad": 1}  # no line runs through words
     with measurements._axes(height=4.2) as (figure, axes):
         for waves_, us, spilled, setting in points:
             colour = style.HIGHLIGHT if spilled else style.TOKEN
             if us > TOP:
-                above.setdefault(waves_, []).append(us)
+                above.setdefault(waves_, []).append((us, "× " if spilled else ""))
                 continue
             axes.plot(waves_, us, "x" if spilled else "o", color=colour, alpha=0.75)
             if setting in NAMED:
                 words = "tile {}, {} warps, {} stages".format(*setting)
-                look = {"arrowprops": {"arrowstyle": "->", "color": style.MUTED}, "va": "center"}
+                look = {"arrowprops": {"arrowstyle": "->", "color": style.MUTED}, "va": "center", "bbox": paper}
                 axes.annotate(f"{words}:\n{us:.0f} µs", (waves_, us), NAMED[setting], **look)
         for waves_, times in above.items():  # off the chart: an arrow, and the numbers
-            words = ", ".join(f"{us:.0f}" for us in sorted(times)) + " µs"
+            words = ", ".join(f"{cross}{us:.0f}" for us, cross in sorted(times)) + " µs"
             look = {"arrowprops": {"arrowstyle": "->", "color": style.HIGHLIGHT}, "ha": "center", "va": "top"}
+            look["bbox"] = paper
             axes.annotate(words, (waves_, TOP), (waves_, TOP - 16), color=style.HIGHLIGHT, **look)
         for whole in range(1, 5):
             axes.axvline(whole, color=style.GRID, linewidth=1, zorder=0)
