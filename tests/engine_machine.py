@@ -108,7 +108,7 @@ class Failure(Exception):
 def random_run(seed: int, **fixed) -> Engine:
     """Serve random requests, some of which share beginnings, with aborts and failing steps, asserting after every step
     what must hold."""
-    rng = random.Random(seed)
+    rng, moods = random.Random(seed), random.Random(~seed)
     engine = random_engine(rng, **fixed)
     scheduler, pool = engine.scheduler, engine.scheduler.pool
     run, fail_next = engine.run, False
@@ -153,6 +153,8 @@ def random_run(seed: int, **fixed) -> Engine:
         steps += 1
         assert steps < 5000, "it does not end"
         check(engine)
+        if scheduler.prefix is not None and moods.random() < 0.03:
+            scheduler.prefix.clear()
         live = [i for i in order if i in engine._live]
         if live and rng.random() < 0.04:
             gone = rng.choice(live)

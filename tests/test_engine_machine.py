@@ -82,8 +82,8 @@ FAULTS = {
     ),
     "an aborted request keeps its room on the host": (
         "scheduler.Scheduler",
-        "            self._drop_parked(request)\n        request.f",
-        "            pass\n        request.f",
+        "        self._drop_parked(request)\n        request.f",
+        "        request.f",
     ),
     "requeues at the tail": (
         "scheduler.Scheduler",
