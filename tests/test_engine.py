@@ -293,6 +293,31 @@ def test_what_is_no_token_is_refused_and_the_step_undone(gives, error, words):
     assert_empty(served)
 
 
+def test_whoever_waits_for_an_answer_takes_no_token_of_another():
+    served = engine(run=lambda step: [len(request.tokens) for request in step.ready])
+    other = served.add([3] * 3, Sampling(5))
+    assert served.generate([[1] * 3, [2] * 4], Sampling(2)) == [[3, 4], [4, 5]]
+    assert [token.token for token in served.step()] == [3, 4, 5]
+    assert [token.token for token in served.stream()] == [6, 7]
+    again = served.add([3] * 3, Sampling(4))
+    served.generate([[1] * 3], Sampling(9))
+    assert served.busy and [token.token for token in served.stream()] == [3, 4, 5, 6]
+    assert (other, again) == (0, 3)
+    assert_empty(served)
+
+
+def test_of_an_aborted_request_no_token_comes_any_more():
+    served = engine()
+    a, b = served.add([1] * 3, Sampling(3)), served.add([2] * 3, Sampling(3))
+    told = []
+    for token in served.stream():
+        told.append(token.request_id)
+        if len(told) == 1:
+            served.abort(b)
+    assert told == [a] * 3
+    assert_empty(served)
+
+
 @pytest.mark.parametrize("what", ["step", "abort"])
 def test_nobody_steps_or_aborts_inside_of_a_step(what):
     served = engine()

@@ -35,7 +35,7 @@ class Engine:
 
     @property
     def busy(self) -> bool:
-        return bool(self._live)
+        return bool(self._live or self._told)
 
     def add(self, prompt: Iterable[int], sampling: Sampling = GREEDY, identity: Hashable = None) -> int:
         """Queue a prompt of token ids; returns the request's id. Requests with different identities share no blocks."""
@@ -72,7 +72,7 @@ class Engine:
         """Tokens as they come, until nobody is left. More requests may be added meanwhile. Whoever stops listening
         leaves them as they are: another stream goes on, and `abort` lets go.
         """
-        while self._live or self._told:
+        while self.busy:
             self._told = self._told or self._advance()
             while self._told:
                 yield self._told.pop(0)
@@ -88,11 +88,12 @@ class Engine:
             for request in requests:
                 self._queue(request)
             while any(request.finish_reason is None for request in requests):
-                self._advance()
+                self._told = self._but(self._advance(), requests)
         finally:  # an error or an interrupt leaves nothing behind
             for request in requests:
                 if request.finish_reason is None and request.request_id in self._live:
                     self._leave(request, "abort")
+            self._told = self._but(self._told, requests)
         return [request.output for request in requests]
 
     def abort(self, request_id: int) -> None:
@@ -100,7 +101,14 @@ class Engine:
         if request_id not in self._live:
             raise ValueError(f"request_id must be of a request that waits or runs, not {request_id!r}")
         self._between_steps("abort")
+        self._told = self._but(self._told, [self._live[request_id]])
         self._leave(self._live[request_id], "abort")
+
+    @staticmethod
+    def _but(tokens: list[Token], requests: list[Generation]) -> list[Token]:
+        """The tokens of all others."""
+        theirs = {request.request_id for request in requests}
+        return [token for token in tokens if token.request_id not in theirs]
 
     def _advance(self) -> list[Token]:
         """A step, and RuntimeError where it and all to come can do nothing."""
