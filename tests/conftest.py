@@ -1,4 +1,5 @@
 import os
+import signal
 
 import pytest
 
@@ -15,6 +16,12 @@ except ImportError:
 if not is_available():
     # Collecting the tests, or torch.compile, may import Triton: if that came first, kernels could not be interpreted.
     os.environ.setdefault("TRITON_INTERPRET", "1")
+
+
+@pytest.fixture(autouse=True)
+def ctrl_c_is_pythons():
+    """An event loop of a test before this one may have left a handler of its own."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
