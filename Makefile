@@ -65,8 +65,8 @@ handout:                        ## handout.zip: the committed course without sol
 
 .venv-lowest/ready: pyproject.toml
 	$(PYTHON) -m venv .venv-lowest
-	.venv-lowest/bin/pip install uv
-	.venv-lowest/bin/uv pip install --python .venv-lowest --resolution lowest-direct -e ".[notebooks,test,traces]"
+	sed -n '/^dependencies/,$$p' pyproject.toml | grep -o '[a-z-]*>=[0-9.]*' | sed 's/>=/==/' > .venv-lowest/lowest.txt
+	.venv-lowest/bin/pip install -c .venv-lowest/lowest.txt -e ".[notebooks,test,traces]"
 	touch $@
 
 .venv-teach/ready: .venv/ready

@@ -52,7 +52,10 @@ FAULTS = {
         "truncation keeps the blocks behind": ("self._pool.free(blocks[: keep - 1 if keep else None : -1])", "pass"),
         "truncation rounds down": ("keep = ceil_div(num_tokens,", "keep = int.__floordiv__(num_tokens,"),
         "truncation is not marked": ("self._versions[keep:]\n            self._version += 1", "self._versions[keep:]"),
-        "growth is not marked": ("self._version += 1\n        self._versions +=", "self._versions +="),
+        "growth is not marked": (
+            "self._version += 1\n        self._versions += [self._version] * len(fresh)",
+            "self._versions += [self._version] * len(fresh)",
+        ),
         "a freed table keeps its first block": ("reversed(self._live()[self._dropped :])", "self._live()[:0:-1]"),
     },
     "prefix_cache": {
@@ -64,7 +67,7 @@ FAULTS = {
             "pass",
         ),
         "a lost copy stays findable": ("del entry.blocks[block_id]", "pass"),
-        "the second copy has no name": ("if block_id not in entry.blocks:", "if not entry.blocks:"),
+        "the second copy has no name": ("and block_id not in entry.blocks:", "and not entry.blocks:"),
         "a name without the request's identity": ("yield (identity, name)", "yield (None, name)"),
         "clear leaves the blocks in use": ("list(self._by_block)", "list(self._pool._idle)"),
     },
