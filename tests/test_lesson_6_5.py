@@ -13,7 +13,9 @@ from prediction_rules import prediction_test
 from widget_rules import widget_tests
 
 from pagedkv.block_pool import OutOfBlocks
+from pagedkv.course.draw import style
 from pagedkv.course.draw.show import piece
+from pagedkv.course.judge.check import check
 from pagedkv.course.lesson_6_5 import exercises, faults, own_policy, pictures, predictions, watchman, widgets
 from pagedkv.simulation.policies import Paged
 
@@ -541,6 +543,18 @@ def test_what_is_held_is_legible_and_the_books_are_right(name, step):
     named = {block for table in now.tables.values() for block in table}
     off = faults.NUM_BLOCKS - now.free - len(named)
     assert (f"{abs(off)} too many are taken" in words) == (off > 0) and (f"{abs(off)} too few" in words) == (off < 0)
+
+
+def test_a_block_is_outlined_where_it_is_in_use_twice():
+    for name, step, twice in (("", 12, 0), ("B", 6, 0), ("B", 14, 8)):  # 2 and 3, in three tables and once more each
+        canvas, words = pictures.held("Engine", faults.run(name), faults.NUM_BLOCKS, step, faults.right_tokens())
+        assert len(boxes(canvas, edge=style.HIGHLIGHT)) == twice
+        assert ("In use twice, outlined: 2, 3." in words) == (twice > 0)
+
+
+def test_a_policy_that_breaks_a_promise_is_told_so_in_plain_words(capsys):
+    assert check("6.5-policy", keeping(grow=grows_by_itself)).points == 0
+    assert "keeps its promises: more blocks are handed out than there are" in capsys.readouterr().out
 
 
 SETTINGS = {

@@ -94,6 +94,7 @@ MISTAKES = (
     (_with(tables=lambda t, s, right: t.repeat(-(-len(right) // len(t)), 1)[: len(right)]),
      "the queries of a sequence stand side by side in the batch, so the copies of its table do too"),
     (_with(tables=lambda t, s, right: right.flip(0)), "the tables come in the order of the queries"),
+    (lambda p, t, s: (as_decodes(p, t, s)[0], p + 1), "the lengths have to be int32; positions are int64"),
     (lambda p, t, s: as_decodes(p, t, s)[::-1], "the tables come first, then the lengths"),
     (lambda p, t, s: as_decodes(p, t, s)[0], "two tensors are expected, the tables and the lengths"),
     (lambda p, t, s: as_decodes(p, t, s)[1], "two tensors are expected, the tables and the lengths"),

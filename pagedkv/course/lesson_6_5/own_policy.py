@@ -38,7 +38,7 @@ class Bill(NamedTuple):
 
     steps: int
     lost: int  # tokens of requests that were preempted: run again
-    cost: float  # per token asked for
+    cost: float  # per token of prompts and answers
 
 
 class Asked(NamedTuple):
@@ -142,8 +142,10 @@ def race(cls=None, seed: int = 0) -> dict[str, Bill]:
 # The check
 
 BROKEN = {  # words of the simulator's error -> what is said
-    "must hold no more than": "more blocks are handed out than there are: raise OutOfBlocks where too few are free",
-    "must let requests progress": "a request that has the pool to itself is preempted before it has stored a token",
+    "must hold no more than": "more blocks are handed out than there are: raise OutOfBlocks where too few are free, "
+    "and change nothing then",
+    "must let requests progress": "a request that has the pool to itself is preempted before it has stored a token; "
+    "does `release` give back every block, those of `grow` too?",
     "does not fit an idle pool": "a request that has the pool to itself is not let in, and so never",
 }
 
@@ -155,7 +157,7 @@ def _served(cls, requests, blocks=BLOCKS, size=BLOCK) -> Bill:
         except ValueError as error:
             for words, sentence in BROKEN.items():
                 if words in str(error):
-                    raise Wrong(sentence) from None
+                    return Wrong(sentence)
             raise
         except Wrong as wrong:
             return wrong

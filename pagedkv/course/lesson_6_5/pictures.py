@@ -1,5 +1,6 @@
 """The pictures of lesson 6.5: a step's way through the parts of an engine, and what an engine holds after a step."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from pagedkv.course.draw import style
@@ -46,12 +47,15 @@ def parts_of(calls: Mapping[str, int], yours: Sequence[str] = ()) -> tuple[Canva
 
 def held(title: str, seen, num_blocks: int, step: int, right: Mapping[int, Sequence[int]]) -> tuple[Canvas, str]:
     """The tables of the requests that run after a step, each block with its number, and the books below: free blocks,
-    blocks that tables name. `seen` has a `faults.Seen` for each step. Returns the picture and its words.
+    blocks that tables name. A block at two places of tables is in use twice, and outlined. `seen` has a `faults.Seen`
+    for each step. Returns the picture and its words.
     """
     now, box = seen[step], 44
     named = {block for blocks in now.tables.values() for block in blocks}
+    places = {place for blocks in now.tables.values() for place in enumerate(blocks)}  # shared ones stand at one
+    twice = sorted(block for block, count in Counter(block for _, block in places).items() if count > 1)
     canvas = Canvas(style.WIDTH, 124 + 42 * len(right))
-    canvas.text(14, 22, f"{title}: after step {step} of {len(seen) - 1}", size=style.TITLE, bold=True)
+    canvas.text(14, 22, f"{title}: after step {step}, of steps 0 to {len(seen) - 1}", size=style.TITLE, bold=True)
     said = []
     for row, number in enumerate(sorted(right)):
         y, tokens = 62 + 42 * row, now.written[number]
@@ -62,9 +66,9 @@ def held(title: str, seen, num_blocks: int, step: int, right: Mapping[int, Seque
         )  # fmt: skip
         canvas.text(14, y, f"request {number} {state}", bold=number in now.ended or number in now.preempted)
         for i, block in enumerate(now.tables.get(number, ())):
-            canvas.rect(
-                200 + i * box, y - 15, box - 4, 30, style.request_colour(number), label=block, tip=f"block {block}"
-            )
+            edge = {"stroke": style.HIGHLIGHT, "line": 3} if block in twice else {}
+            fill = style.request_colour(number)
+            canvas.rect(200 + i * box, y - 15, box - 4, 30, fill, label=block, tip=f"block {block}", **edge)
         told = f"{len(tokens)} tokens" + (f", {wrong} wrong" if wrong else "")
         canvas.text(style.WIDTH - 14, y, told, anchor="end", fill=style.HIGHLIGHT if wrong else style.INK, bold=wrong)
         said.append(f"request {number} {state}, blocks {list(now.tables.get(number, ()))}, {told}")
@@ -75,4 +79,5 @@ def held(title: str, seen, num_blocks: int, step: int, right: Mapping[int, Seque
     canvas.text(14, y + 8, "the books", bold=True)
     canvas.text(200, y + 8, books)
     canvas.text(200, y + 34, verdict.removeprefix(": ") or "they agree", fill=style.HIGHLIGHT if off else style.INK)
-    return canvas, f"{title}, after step {step}: {'; '.join(said)}. {books}{verdict}."
+    outlined = f" In use twice, outlined: {', '.join(map(str, twice))}." if twice else ""
+    return canvas, f"{title}, after step {step}: {'; '.join(said)}. {books}{verdict}.{outlined}"

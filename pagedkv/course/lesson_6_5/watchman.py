@@ -93,6 +93,12 @@ def _changed(change):
     return wrong
 
 
+def _in_two_passes(whose=lambda now: now.written):
+    books = _judging(words=lambda now, mine, right: True)
+    tokens = _judging(books=(None, None), whose=whose)
+    return lambda *case: books(*case) or tokens(*case)
+
+
 MISTAKES = (
     (_judging(named=lambda tables: sum(map(len, tables))),
      "a block that two requests share stands in two tables, and is one block"),
@@ -106,6 +112,10 @@ MISTAKES = (
     (_judging(words=lambda now, mine, right: True), "tokens are not compared"),
     (_judging(books_first=False), "in one step blocks are looked at before tokens"),
     (_judging(whose=lambda now: now.tables), "the tokens of requests that have ended are looked at too"),
+    (_in_two_passes(),
+     "tokens that go wrong in one step come before blocks that go wrong in a later one: look at both, step by step"),
+    (_in_two_passes(whose=lambda now: now.tables),
+     "look at blocks and at tokens step by step, and at the tokens of requests that do not run too"),
     (_judging(look=lambda seen: list(enumerate(seen))[::-1]), "the first step that shows a fault is asked for"),
     (_changed(lambda step, what: (step + 1, what)), "steps count from 0"),
     (_changed(lambda step, what: what), "(step, what) is expected"),
