@@ -126,7 +126,8 @@ def roofline(record: dict, cases: Sequence[str] = ("a", "d", "h", "i", "p")):
             axes.plot(intensity, reached, "o", color=style.TOKEN)
             axes.annotate(f"{entry['case']}: {entry['shape']}", (intensity, reached), color=style.TOKEN, **place)
             words.append(f"{entry['case']} at {intensity:.0f} operations a byte {reached:.0f} TFLOP/s")
-        axes.set(xscale="log", yscale="log", xlim=(0.5, 4096), ylim=(0.5, peak * 2), title="The roofline of this card")
+        title = f"The roofline of one {record['provenance'].get('gpu', 'GPU')}"
+        axes.set(xscale="log", yscale="log", xlim=(0.5, 4096), ylim=(0.5, peak * 2), title=title)
         axes.set(xlabel="operations per byte of K and V", ylabel="TFLOP/s")
     alt = (
         f"A roofline on log scales: a line rising with {rate:.2f} TB/s up to {ridge:.0f} operations a byte, flat at "
