@@ -2,7 +2,7 @@
 
 import pytest
 from exercise_rules import exercise_tests
-from kernels import changed, kernel
+from kernels import DECODE, changed, kernel
 from picture_rules import assert_legible, texts
 from prediction_rules import prediction_test
 
@@ -185,30 +185,6 @@ WRONG_BLOCKS = [
     ((("k + at", "k + at + 10**9"),), "in k and v the heads lie inside a slot"),
     ((("    o = tl.sum", "    if seen:\n        return\n    o = tl.sum"),), "ask one question"),
 ]
-DECODE = """
-def decode(q, k_cache, v_cache, tables, lens, out, scale, q_stride, width,
-           BLOCK: tl.constexpr, DIM: tl.constexpr, GROUP: tl.constexpr):
-    head, seq, heads = tl.program_id(0), tl.program_id(1), tl.num_programs(0)
-    slot, dim = tl.arange(0, BLOCK), tl.arange(0, DIM)
-    query = tl.load(q + seq * q_stride + head * DIM + dim).to(tl.float32)
-    length = tl.load(lens + seq)
-    m, l, o = float("-inf"), 0.0, tl.zeros([DIM], tl.float32)
-    for j in range(tl.cdiv(length, BLOCK)):
-        block = tl.load(tables + seq * width + j).to(tl.int64)
-        seen = j * BLOCK + slot < length
-        row = (block * BLOCK + slot) * (heads // GROUP) + head // GROUP
-        at = row[:, None] * DIM + dim[None, :]
-        keys = tl.load(k_cache + at, mask=seen[:, None], other=0.0).to(tl.float32)
-        values = tl.load(v_cache + at, mask=seen[:, None], other=0.0).to(tl.float32)
-        scores = tl.where(seen, tl.sum(query[None, :] * keys, 1) * scale, float("-inf"))
-        m_new = tl.maximum(m, tl.max(scores, 0))
-        weights, shrink = tl.exp(scores - m_new), tl.exp(m - m_new)
-        l = l * shrink + tl.sum(weights, 0)
-        o = o * shrink + tl.sum(weights[:, None] * values, 0)
-        m = m_new
-    o = tl.where(length > 0, o / l, 0.0)
-    tl.store(out + (seq * heads + head) * DIM + dim, o)
-"""
 DECODE_BY_TABLE = changed(
     DECODE,  # all entries of the table are walked over, those of -1 too
     ("range(tl.cdiv(length, BLOCK))", "range(width)"),

@@ -8,6 +8,7 @@ from importlib.util import find_spec
 
 import pytest
 from exercise_rules import exercise_tests, unheard
+from kernels import DECODE
 from picture_rules import assert_legible, boxes, texts
 from prediction_rules import prediction_test
 from widget_rules import widget_tests
@@ -365,32 +366,6 @@ def test_the_same_tokens_are_written_by_each_way_to_fill_the_hole(name, calls, c
     assert "kernel: the package's (yours: kernel not kept)" in capsys.readouterr().out
 
 
-KERNEL = """
-@triton.jit
-def decode(q, k_cache, v_cache, tables, lens, out, scale, q_stride, width,
-           BLOCK: tl.constexpr, DIM: tl.constexpr, GROUP: tl.constexpr):
-    head, seq, heads = tl.program_id(0), tl.program_id(1), tl.num_programs(0)
-    slot, dim = tl.arange(0, BLOCK), tl.arange(0, DIM)
-    query = tl.load(q + seq * q_stride + head * DIM + dim).to(tl.float32)
-    length = tl.load(lens + seq)
-    m, l, o = float("-inf"), 0.0, tl.zeros([DIM], tl.float32)
-    for j in range(tl.cdiv(length, BLOCK)):
-        block = tl.load(tables + seq * width + j).to(tl.int64)
-        seen = j * BLOCK + slot < length
-        row = (block * BLOCK + slot) * (heads // GROUP) + head // GROUP
-        at = row[:, None] * DIM + dim[None, :]
-        keys = tl.load(k_cache + at, mask=seen[:, None], other=0.0).to(tl.float32)
-        values = tl.load(v_cache + at, mask=seen[:, None], other=0.0).to(tl.float32)
-        scores = tl.where(seen, tl.sum(query[None, :] * keys, 1) * scale, float("-inf"))
-        m_new = tl.maximum(m, tl.max(scores, 0))
-        weights, shrink = tl.exp(scores - m_new), tl.exp(m - m_new)
-        l = l * shrink + tl.sum(weights, 0)
-        o = o * shrink + tl.sum(weights[:, None] * values, 0)
-        m = m_new
-    tl.store(out + (seq * heads + head) * DIM + dim, tl.where(length > 0, o / l, 0.0))
-"""
-
-
 @pytest.mark.skipif(find_spec("triton") is None, reason="Triton is for Linux only")
 @pytest.mark.usefixtures("nothing_kept")
 def test_a_kept_kernel_comes_back_and_is_launched(monkeypatch, capsys):
@@ -401,7 +376,7 @@ def test_a_kept_kernel_comes_back_and_is_launched(monkeypatch, capsys):
     from pagedkv.course.lessons import find
 
     namespace = {"__name__": "__main__"}
-    run_cell("import triton\nimport triton.language as tl\n" + KERNEL, namespace)
+    run_cell("import triton\nimport triton.language as tl\n@triton.jit" + DECODE, namespace)
     monkeypatch.setattr(keeping, "_passed", {})
     keeping.remember_passed(find("4.3-decode"), namespace["decode"])
     keeping.keep(namespace["decode"])

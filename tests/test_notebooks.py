@@ -56,6 +56,18 @@ def test_links_lead_somewhere(path):
     assert [target for target in targets if not (path.parent / target).exists()] == []
 
 
+# 2.2 has a place to stop after half of it, 5.1 and 5.2 go over the whole chapter, the glossary is for looking up.
+LONG = ("2_2", "5_1", "5_2", "glossary")
+
+
+@every_notebook
+def test_a_lesson_has_an_hours_length(path):
+    if not path.stem.startswith(LONG):
+        cells = nbformat.read(path, as_version=4).cells
+        assert len(cells) <= 60
+        assert sum(len(cell.source.split()) for cell in cells if cell.cell_type == "markdown") <= 1900
+
+
 def test_the_first_lesson_lists_every_lesson_with_its_minutes():
     lessons = {path.name: re.search(r"(\d+) minutes", read(path).cells[0].source)[1] for path in LESSONS}
     text = "\n".join(cell.source for cell in read(ROOT / "notebooks/1_start_here.ipynb").cells)
