@@ -40,8 +40,14 @@ class _Watched(Policy):
         self._store(request, request.prompt_tokens)
 
     def grow(self, request):
+        old, tokens = self.held.get(request.request_id), self.stored[request.request_id]
         self._do("grow", request)
-        self._store(request, self.stored[request.request_id] + 1)
+        if isinstance(old, Extent) and tokens < old.requested and self.held.get(request.request_id) != old:
+            said = (
+                "a request is moved though its extent has room for the token; `grow` takes a larger one when it is full"
+            )
+            self.faults.setdefault("books", said)
+        self._store(request, tokens + 1)
 
     def release(self, request):
         self._do("release", request)
