@@ -150,15 +150,6 @@ def test_a_notebook_that_the_record_lacks_or_that_differed_is_named():
     assert "evening gave on such a GPU" in recorded({"notebooks": entries}, names[:1])
 
 
-def test_the_exercises_and_their_points_are_those_of_the_lessons():
-    from pagedkv.course.lessons import find
-
-    named = re.findall(r"(\d\.\d-[a-z-]+) \((\d+)\)", README)
-    assert len(named) > 25
-    for name, points in named:
-        assert find(name).max_points == int(points), name
-
-
 def test_what_is_called_short_is_as_short_as_that():
     package = ROOT / "pagedkv"
     lines = {
