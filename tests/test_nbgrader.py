@@ -51,6 +51,8 @@ def grades(course: Path, name: str, handed_in: dict[str, nbformat.NotebookNode])
     teach(course, "python", "-m", "pagedkv.course.mend", *map(str, course.glob("submitted/*/*/*.ipynb")))
     teach(course, "nbgrader", "autograde", name, "--create")
     teach(course, "nbgrader", "export", "--to=grades.csv")
+    teach(course, "python", "-m", "pagedkv.course.grades", "grades.csv", "--for", "canvas")
+    assert len((course / "grades-canvas.csv").read_text().splitlines()) == len(handed_in) + 2
     rows = csv.DictReader((course / "grades.csv").read_text().splitlines())
     return {row["student_id"]: (float(row["score"] or 0), float(row["max_score"])) for row in rows}
 
