@@ -1,4 +1,6 @@
-"""The front page says what is true: its links lead somewhere, its minutes are the lessons', its example runs."""
+"""The front page and the documents it leads to say what is true: their links lead somewhere, the minutes are the
+lessons', the example runs, the house is drawn as it stands.
+"""
 
 import ast
 import json
@@ -10,15 +12,38 @@ import pytest
 from pagedkv.course.lesson_2_2.pictures import published
 
 ROOT = Path(__file__).parents[1]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+NAMES = ("README.md", "SETUP.md", "teaching/README.md", "CONTRIBUTING.md", "pagedkv/README.md")
+DOCUMENTS = {name: (ROOT / name).read_text(encoding="utf-8") for name in NAMES}
+README, ENGINEER = DOCUMENTS["README.md"], DOCUMENTS["pagedkv/README.md"]
 
 
-def test_every_link_leads_to_a_file_and_every_picture_has_words():
-    links = re.findall(r"(!?)\[([^\]]*)\]\(([^)#]+)", README)
-    assert len(links) > 15
-    for picture, words, target in links:
-        assert target.startswith("https://") or (ROOT / target).exists(), target
+def anchors(path: Path) -> set[str]:
+    """The anchors of a document's headings, as GitHub and JupyterLab make them."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".ipynb":
+        cells = json.loads(text)["cells"]
+        lines = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+        return {title.replace(" ", "-") for title in re.findall(r"^#+ (.*)", lines, re.MULTILINE)}
+    titles = re.findall(r"^#+ (.*)", re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_link_leads_to_a_file_and_to_a_heading_in_it_and_every_picture_has_words(name):
+    links = re.findall(r"(!?)\[([^\]]*)\]\(([^)#]*)#?([^)]*)\)", DOCUMENTS[name])
+    assert links
+    for picture, words, target, anchor in links:
+        if not target.startswith("https://"):
+            path = (ROOT / name).parent / target if target else ROOT / name
+            assert path.exists(), target
+            assert not anchor or anchor in anchors(path), anchor
         assert not picture or len(words) > 40, target
+
+
+def test_the_front_page_is_short_and_leads_to_every_document():
+    assert len(README.split()) < 800
+    for name in NAMES[1:]:
+        assert f"]({name})" in README
 
 
 def test_the_words_of_the_pictures_have_their_numbers():
@@ -33,15 +58,15 @@ def test_the_words_of_the_pictures_have_their_numbers():
     max_length, power_of_two, oracle, paging = (
         " and ".join(pair) for pair in re.findall(r"token states (\d+\.\d) and (\d+\.\d)", words)
     )
-    assert f"max-length {max_length} %, power of two {power_of_two}, oracle {oracle}, paging {paging}." in README
+    assert f"max-length {max_length} %, power of two {power_of_two}, oracle {oracle}, paging {paging}." in ENGINEER
     *others, paging = re.findall(r"token states [\d.]+ and [\d.]+ \((\d+\.\d)\)", words)
-    assert f"With azure-conv's lengths {', '.join(others)} and {paging} %." in README
+    assert f"With azure-conv's lengths {', '.join(others)} and {paging} %." in ENGINEER
     wastes = re.findall(r"(?:reserved|internal|free) (\d+\.\d) and (\d+\.\d)", words)
     assert len(wastes) == 9 and all(abs(float(one) - float(other)) < 3 for one, other in wastes)
 
 
 def test_the_minutes_are_those_of_the_lessons():
-    rows = re.findall(r"^\| \[.*?\]\((notebooks/.*?)\) \| (\d+) \|", README, re.MULTILINE)
+    rows = re.findall(r"\[\d[^]]*\]\((notebooks/\S*?)\) \((\d+)\)", README)
     lessons = {path.relative_to(ROOT).as_posix() for path in ROOT.glob("notebooks/*.ipynb")} - {
         "notebooks/glossary.ipynb"
     }
@@ -54,7 +79,7 @@ def test_the_minutes_are_those_of_the_lessons():
 def test_the_example_gives_attention_over_the_tokens_that_were_written():
     torch = pytest.importorskip("torch")
     names = {}
-    exec(re.search(r"```python\n(.*?)```", README, re.DOTALL)[1], names)
+    exec(re.search(r"```python\n(.*?)```", ENGINEER, re.DOTALL)[1], names)
     k, v, q = (names[name].double() for name in "kvq")
     k, v = (x.repeat_interleave(4, dim=1).transpose(0, 1) for x in (k, v))  # [32, 50, 128]
     expected = torch.softmax(k @ q[0, :, :, None] / 128**0.5, dim=1).transpose(1, 2) @ v
@@ -65,29 +90,30 @@ def test_the_kernels_numbers_are_those_of_the_record():
     record = json.loads((ROOT / "figures/data/h200.json").read_text(encoding="utf-8"))
     results = {entry["case"]: entry["results"] for entry in record["cases"]}
     mean = record["summary"]
-    assert (
+    faster = (
         f"{mean['times_faster_than_flashinfer']:.2f} times as fast as FlashInfer "
-        f"{record['provenance']['flashinfer-python']}" in README
+        f"{record['provenance']['flashinfer-python']}"
     )
-    assert f"{mean['times_faster_than_contiguous_sdpa']:.2f} times as fast as PyTorch" in README
+    assert faster in ENGINEER and f"{faster} on an {record['provenance']['gpu']}," in README
+    assert f"{mean['times_faster_than_contiguous_sdpa']:.2f} times as fast as PyTorch" in ENGINEER
     decode = [
         entry["results"]
         for entry in record["cases"]
         if entry["kind"] == "decode" and "SDPA, contiguous" in entry["results"]
     ]
     ratios = [timings["SDPA, contiguous"]["us"] / timings["pagedkv"]["us"] for timings in decode]
-    assert f"from {min(ratios):.2f} to {max(ratios):.2f} by case" in README
+    assert f"from {min(ratios):.2f} to {max(ratios):.2f} by case" in ENGINEER
     fa2, ours, fa3 = rates = [
         results["p"][name]["tflop_s"] for name in ("FlashInfer, FA2", "pagedkv", "FlashInfer, FA3")
     ]
     assert (
-        f"reaches {ours:.0f} TFLOP/s, between FlashInfer's FA2 ({fa2:.0f}) and FA3 ({fa3:.0f})" in README
+        f"reaches {ours:.0f} TFLOP/s, between FlashInfer's FA2 ({fa2:.0f}) and FA3 ({fa3:.0f})" in ENGINEER
         and rates == sorted(rates)
     )
     every = [entry["results"] for entry in record["cases"] if entry["kind"] == "decode"]
     shares = [100 * timings["pagedkv"]["share"] for timings in every]
-    assert f"each of {len(every)} decode cases" in README
-    assert f"This package reaches {min(shares):.0f} to {max(shares):.0f} % of it" in README
+    assert f"each of {len(every)} decode cases" in ENGINEER
+    assert f"This package reaches {min(shares):.0f} to {max(shares):.0f} % of it" in ENGINEER
     for timings in every:
         assert timings["pagedkv"]["us"] < min(
             timing["us"] for name, timing in timings.items() if name.startswith("FlashInfer")
@@ -98,13 +124,13 @@ def test_the_kernels_numbers_are_those_of_the_record():
             if name.split(",")[0] in host and timing.get("host_us"):
                 host[name.split(",")[0]].append(timing["host_us"])
     ranges = {name: f"{min(us):.0f} to {max(us):.0f}" for name, us in host.items()}
-    assert f"{ranges['pagedkv']} µs against {ranges['FlashInfer']}" in README
-    assert f"{record['provenance']['gpu']}, {record['provenance']['date'][:10]}" in README
+    assert f"{ranges['pagedkv']} µs against {ranges['FlashInfer']}" in ENGINEER
+    assert f"{record['provenance']['gpu']}, {record['provenance']['date'][:10]}" in ENGINEER
 
 
 def test_the_engines_numbers_are_those_of_the_record():
     record = json.loads((ROOT / "figures/data/engine_h200.json").read_text(encoding="utf-8"))
-    rows, words = record["engine"]["decode"], " ".join(README.split())
+    rows, words = record["engine"]["decode"], " ".join(ENGINEER.split())
 
     def listed(form: str, *names: str) -> str:
         *most, last = [
@@ -122,14 +148,14 @@ def test_the_engines_numbers_are_those_of_the_record():
 
 
 def recorded(record: dict, names: list[str]) -> str:
-    """What README says of the notebooks' record: those of `names` that are younger than it, or differed, are named."""
+    """What is said of the notebooks' record: those of `names` that are younger than it, or differed, are named."""
     as_stored = {entry["notebook"] for entry in record["notebooks"] if entry["as_stored"]}
     others = ", ".join(sorted(set(names) - as_stored)).replace("notebooks/", "").replace(".ipynb", "")
     but_for = f", but for {others}," if others else ""
     return f"The notebooks as they stood that evening{but_for} gave on such a GPU what is stored"
 
 
-def test_readme_says_which_notebooks_were_run_on_the_gpu_of_the_record():
+def test_it_is_said_which_notebooks_were_run_on_the_gpu_of_the_record():
     bench, notebooks = (
         json.loads((ROOT / f"figures/data/{name}.json").read_text(encoding="utf-8"))
         for name in ("h200", "notebooks_h200")
@@ -138,7 +164,7 @@ def test_readme_says_which_notebooks_were_run_on_the_gpu_of_the_record():
     assert notebooks["provenance"]["date"][:10] == bench["provenance"]["date"][:10]
     paths = [*ROOT.glob("notebooks/*.ipynb"), *ROOT.glob("notebooks/solutions/*.ipynb")]
     names = [path.relative_to(ROOT).as_posix() for path in paths]
-    assert recorded(notebooks, names) in " ".join(README.split())
+    assert recorded(notebooks, names) in " ".join(ENGINEER.split())
     for entry in filter(lambda entry: entry["as_stored"], notebooks["notebooks"]):
         assert (entry["gpu_bytes"] > 0) == Path(entry["notebook"]).name.startswith(("4_3", "4_4", "4_5", "5_1")), entry
 
@@ -163,7 +189,7 @@ def test_what_is_called_short_is_as_short_as_that():
     said = dict(
         zip(
             lines,
-            map(lambda number: int(number.replace(",", "")), re.findall(r"in about ([\d,]+)", README)),
+            map(lambda number: int(number.replace(",", "")), re.findall(r"in about ([\d,]+)", ENGINEER)),
             strict=True,
         )
     )
@@ -185,7 +211,34 @@ def test_the_engine_is_as_short_as_it_is_said_to_be():
     engine = {path.name: code_lines(path) for path in (ROOT / "pagedkv/engine").glob("*.py")}
     parts = {f"{name}.py" for name in "request scheduler window interrupt engine runner batch swap sampler".split()}
     assert parts < set(engine) and max(engine.values()) <= 160
-    assert (
-        550 <= sum(engine[name] for name in parts) <= 650
-        and "[an engine](pagedkv/engine/) of about 600 lines" in README
-    )
+    assert 550 <= sum(engine[name] for name in parts) <= 650 and "[an engine](engine/) of about 600 lines" in ENGINEER
+
+
+def drawn_rooms() -> dict[str, set[str]]:
+    """The rooms that the drawing of the house has, each with the words that stand at it."""
+    drawing = re.search(r"```\n(pagedkv/ .*?)```", DOCUMENTS["CONTRIBUTING.md"], re.DOTALL)[1]
+    rooms, open_folders = {}, []
+    for line in drawing.splitlines():
+        depth = (len(line) - len(line.lstrip())) // 2
+        name = line.split()[0]
+        if depth < 5:  # else more about the line above
+            open_folders = [*open_folders[:depth], *([name.rstrip("/")] if name.endswith("/") else [])]
+        rooms.setdefault("/".join(open_folders), set()).update(re.findall(r"\w+", line))
+    return rooms
+
+
+def test_the_house_is_drawn_as_it_stands():
+    rooms = drawn_rooms()
+    rooms["pagedkv/course"] |= rooms.pop("pagedkv/course/book") | {"book"}
+    wings = {path.parent for path in ROOT.glob("pagedkv/course/lesson_*/__init__.py")}
+    missing = set()
+    for path in ROOT.glob("pagedkv/**/*.py"):
+        if path.parent not in wings and not path.name.startswith("__"):
+            folder = path.parent.relative_to(ROOT)
+            room = folder if folder.as_posix() in rooms else folder.parent
+            if not {path.stem, *folder.relative_to(room).parts} <= rooms[room.as_posix()]:
+                missing.add(path.relative_to(ROOT).as_posix())
+    assert missing == set()
+    assert {room for room in rooms if "X_Y" not in room and not (ROOT / room).is_dir()} == set()
+    tops = {path.name for path in ROOT.iterdir() if path.is_dir() and any(path.glob("*.*"))} - {"build", "dist"}
+    assert {top for top in tops if not top.startswith((".", "__")) and not top.endswith(".egg-info")} <= set(rooms)

@@ -50,10 +50,10 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _table() -> str:
-    """The table of lessons as README.md has it."""
+    """The table of lessons as README.md has it; the side bar has the rest."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     section = readme.split("\n## The lessons\n")[1].split("\n## ")[0]
-    rows = [line for line in section.split("\n") if line.startswith("|")]
+    rows = [line for line in section.split("\n") if line.startswith("|") and "/solutions/" not in line]
     return "\n".join(rows).replace("](notebooks/", "](")
 
 
