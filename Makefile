@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN = .venv/bin
 ROOT = $(if $(filter 0,$(shell id -u)),--allow-root)
 
-.PHONY: lab test units compare thorough notebooks site figures bench browser lint lowest teach handout
+.PHONY: lab test units compare thorough notebooks site figures bench browser lint lowest teach handout release
 
 lab: .venv/ready                ## open JupyterLab on the first lesson; without a browser, the address is printed
 	$(BIN)/jupyter lab $(ROOT) --LabApp.default_url=/lab/tree/notebooks/1_start_here.ipynb
@@ -49,6 +49,9 @@ handout:                        ## handout.zip: the committed course without sol
 	@test -z "$$(git status --porcelain)" || { echo "handout.zip is made of what is committed: commit your changes first"; exit 1; }
 	git archive --format=zip --prefix=pagedkv/ --add-virtual-file="pagedkv/notebooks/solutions/README.md:Your teacher has the solutions." \
 	  -o handout.zip HEAD . ':!notebooks/solutions' ':!tests/test_lesson_*' ':!tests/test_judge*' ':!tests/test_nbgrader.py'
+
+release: .venv/site handout     ## pagedkv-VERSION.zip: the course with its solutions, the handout, and the web book without them
+	$(BIN)/python -m pagedkv.course.release
 
 .venv/ready: requirements.txt pyproject.toml
 	$(PYTHON) -m venv .venv

@@ -25,16 +25,6 @@ def headings(path: str) -> set[str]:
     return set(re.findall(r"^##+ (.*)", text, re.MULTILINE))
 
 
-def test_every_link_leads_to_a_file_or_to_a_heading():
-    anchors = {
-        re.sub(r"[^\w -]", "", line.lower()).replace(" ", "-") for line in re.findall("^#+ (.*)", TEACHING, re.M)
-    }
-    links = re.findall(r"\]\(([^)]+)\)", TEACHING)
-    assert len(links) > 40
-    for link in links:
-        assert link[1:] in anchors if link.startswith("#") else (ROOT / "teaching" / link).exists(), link
-
-
 def test_the_table_has_the_minutes_and_points_of_every_lesson_and_their_sums():
     rows = re.findall(r"^\| \[([\d.]+) (.*?)\]\(\.\./notebooks/\S+\) \| (\d+) \| (\d+) \|", TEACHING, re.MULTILINE)
     timetable = points.timetable()
