@@ -121,6 +121,8 @@ SEEN = """async () => {
     formulas: all('.math').length, drawn: all('.math mjx-container').length, errors: all('mjx-merror').length,
     width: document.documentElement.scrollWidth, wider: content ? content.scrollWidth - content.clientWidth : 0,
     explorers: all('.explorer').map(box => box.dataset.name), open: all('article details[open]').length,
+    printed: [...new Set(all('.cell_output pre').map(text => getComputedStyle(text).fontSize))],
+    signatures: all('.sig').map(signature => signature.textContent),
     folded: all('details.hide').length, turns: all('.next-page, .prev-page').length,
   };
 }"""
@@ -222,6 +224,25 @@ def test_what_gives_an_answer_away_is_folded(visits):
         folded = sum("hide-output" in cell.metadata.get("tags", ()) for cell in cells)
         name = path.relative_to(ROOT / "notebooks").with_suffix(".html").as_posix()
         assert seen[name]["folded"] == folded, name
+
+
+@pytest.mark.browser
+def test_what_is_folded_is_as_large_as_what_is_not_and_no_signature_shows_what_python_makes_of_it(visits):
+    seen = visits[0]
+    assert {name: shown["printed"] for name, shown in seen.items() if len(shown["printed"]) > 1} == {}
+    signatures = [text for shown in seen.values() for text in shown["signatures"]]
+    assert len(signatures) > 200 and [text for text in signatures if re.search("~|<(factory|class)", text)] == []
+
+
+@pytest.mark.browser
+def test_the_longest_line_of_code_fits_on_a_laptop(book):
+    from lab import chromium
+
+    with chromium(1280, 800) as tab:
+        for path in LESSONS:
+            tab.goto(f"{book[0]}{path.stem}.html")
+            wider = "all => all.filter(code => code.scrollWidth > code.clientWidth).map(code => code.textContent)"
+            assert tab.locator(".cell_input pre").evaluate_all(wider) == [], path.stem
 
 
 @pytest.mark.browser

@@ -181,10 +181,12 @@ def build(
     max_blocks: int | None = None, window: int | None = None, watermark: float = 0.01, reuse: bool = False,
     host_blocks: int = 0, device="cpu", backend: str = "auto", cuda_graphs: bool = True,
 ) -> Engine:  # fmt: skip
-    """An engine over a `model.Llama` with a pool of `num_blocks`; with `reuse`, full blocks are found again by content;
-    `host_blocks` hold the K and V of preempted requests. max_blocks: the longest table, the whole pool if left out.
-    window: how many tokens every layer sees, the current one included; the blocks behind it are given back, so that a
-    sequence may be longer than the pool, up to max_blocks.
+    """An engine over a `model.Llama` with a pool of `num_blocks`.
+
+    - `reuse`: full blocks are found again by content. `host_blocks` hold the K and V of preempted requests.
+    - `max_blocks`: the longest table, the whole pool if left out.
+    - `window`: how many tokens every layer sees, the current one included; the blocks behind it are given back, so that
+      a sequence may be longer than the pool, up to `max_blocks`.
     """
     from pagedkv.engine.runner import Runner
     from pagedkv.engine.swap import HostPool

@@ -22,11 +22,12 @@ from pagedkv.sizing import ceil_div
 class Scheduler:
     """Serves requests from `pool`, first come, first served; at most `max_running`, and `token_budget` tokens a step.
 
-    watermark: the share of the pool that an admission leaves free. prefix: reuse of blocks. host: a `swap.HostPool` for
-    the K and V of preempted requests, else they are computed again. new_table(pool, blocks) makes a table. max_blocks:
-    the longest table that the runner takes. window: how many tokens every layer of the model sees, the current one
-    included; blocks behind it are given back. A step's tokens and the window before them must fit in the pool then, so
-    the budget may be smaller than `token_budget`, and a sequence longer than the pool.
+    - `watermark`: the share of the pool that an admission leaves free. `prefix`: reuse of blocks.
+    - `host`: a `swap.HostPool` for the K and V of preempted requests, else they are computed again.
+    - `new_table(pool, blocks)` makes a table. `max_blocks`: the longest table that the runner takes.
+    - `window`: how many tokens every layer of the model sees, the current one included; blocks behind it are given
+      back. A step's tokens and the window before them must fit in the pool then, so the budget may be smaller than
+      `token_budget`, and a sequence longer than the pool.
     """
 
     def __init__(

@@ -1,10 +1,11 @@
 """`python -m pagedkv.course.book [FOLDER]` builds the web book in FOLDER (build/html); a warning is an error.
 
-The Sphinx project is laid out in build/book: what book/ holds, a page for each notebook, the table of lessons from
+The Sphinx project is laid out in build/book: what site/ holds, a page for each notebook, the table of lessons from
 README.md, a page for each room of the engine. A file that has not changed is not touched: Sphinx reads it only once.
 """
 
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import nbformat
@@ -13,7 +14,7 @@ from tqdm import tqdm
 
 from pagedkv.course.book.page import Shared, page, title
 
-ROOT = Path(__file__).parents[3]
+ROOT, SITE = Path(__file__).parents[3], Path(__file__).with_name("site")
 ROOMS = {
     "memory": ("The KV memory", "pagedkv"),
     "attention": ("Attention", "pagedkv/attention"),
@@ -24,7 +25,7 @@ ROOMS = {
 
 def lay_out(folder: Path) -> None:
     """Write the Sphinx project into `folder`, and remove what is no longer part of it."""
-    files = {path.relative_to(ROOT / "book").as_posix(): path.read_bytes() for path in _files(ROOT / "book")}
+    files = {path.relative_to(SITE).as_posix(): path.read_bytes() for path in _files(SITE)}
     titles, shared = {}, Shared()
     lessons = ROOT / "notebooks"
     paths = [*sorted(lessons.glob("*.ipynb")), *sorted(lessons.glob("solutions/*.ipynb"))]
@@ -78,14 +79,16 @@ def _room(name: str, folder: str) -> str:
     for path in modules:
         module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
         options = "   :members:\n   :member-order: bysource"
-        parts += [f"## {module}", f"```{{eval-rst}}\n.. automodule:: {module}\n{options}\n```"]
+        parts += [f"## {path.stem}", f"`{module}`", f"```{{eval-rst}}\n.. automodule:: {module}\n{options}\n```"]
     return "\n\n".join(parts) + "\n"
 
 
 def main(html: Path) -> int:
     book, read = ROOT / "build" / "book", ROOT / "build" / "doctrees"
     lay_out(book)
-    status = sphinx(["-W", "--keep-going", "-q", "-j", "auto", "-d", str(read), str(book), str(html)])
+    release = f"release={import_module('pagedkv').__version__}"
+    options = ["-W", "--keep-going", "-q", "-j", "auto", "-d", str(read), "-D", release]
+    status = sphinx([*options, str(book), str(html)])
     if not status:
         print(html / "index.html")
     return status

@@ -1,11 +1,10 @@
 """Sphinx's settings of the web book; `python -m pagedkv.course.book` lays out the pages beside a copy of this file."""
 
-import pagedkv
+import re
 
 project = "pagedkv"
 author = "the pagedkv authors"
 copyright = "the pagedkv authors. Prose and pictures: CC BY 4.0, code: MIT"
-release = pagedkv.__version__
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.viewcode", "sphinx_copybutton"]
 exclude_patterns = ["_static/**"]
 
@@ -23,6 +22,7 @@ add_module_names = False
 autodoc_typehints_format = "short"
 python_use_unqualified_type_names = True
 maximum_signature_line_length = 88
+autodoc_preserve_defaults = True  # as they are written
 
 html_theme = "furo"
 html_title = "pagedkv"
@@ -36,6 +36,11 @@ pygments_dark_style = "github-dark"
 copybutton_selector = ".cell_input pre, div.highlight-python pre"
 
 
+def signature(app, what, name, member, options, arguments, result):
+    """The value of a field that is made anew for each object has no source: dots stand for it."""
+    return (re.sub(r"<factory>", "...", arguments) if arguments else arguments), result
+
+
 def setup(app):
     # A field of a NamedTuple has a docstring that says only its number.
     app.connect(
@@ -44,3 +49,4 @@ def setup(app):
             str(getattr(member, "__doc__", "")).startswith("Alias for field") or None
         ),
     )
+    app.connect("autodoc-process-signature", signature)
