@@ -5,6 +5,17 @@ from math import inf, isfinite
 from numbers import Real
 from operator import index
 
+LONGEST = 200  # characters of a value in a sentence
+
+
+def shown(value) -> str:
+    """The value as a sentence has it: its beginning where it is long, its type where it cannot be written."""
+    try:
+        text = repr(value)
+    except Exception:  # of an object's own, or of an int with more digits than Python writes
+        return f"a value of type {type(value).__name__} that cannot be shown"
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]} …"
+
 
 def whole_number(name: str, value, minimum: float = 0, maximum: int | None = None) -> int:
     """Return `value` as an int in [minimum, maximum].
@@ -23,9 +34,9 @@ def whole_number(name: str, value, minimum: float = 0, maximum: int | None = Non
     except TypeError:
         number = None
     if number is None:
-        raise TypeError(f"{name} must be {allowed}, not {value!r}")
+        raise TypeError(f"{name} must be {allowed}, not {shown(value)}")
     if number < minimum or (maximum is not None and number > maximum):
-        raise ValueError(f"{name} must be {allowed}, not {number}")
+        raise ValueError(f"{name} must be {allowed}, not {shown(number)}")
     return number
 
 
@@ -37,7 +48,7 @@ def finite_number(name: str, value, minimum: float = -inf, maximum: float = inf,
     allowed = "a finite number" + ("" if minimum == -inf else f" {'above' if above else 'of at least'} {minimum:g}")
     allowed += "" if maximum == inf else f" and at most {maximum:g}"
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"{name} must be {allowed}, not {value!r}")
+        raise TypeError(f"{name} must be {allowed}, not {shown(value)}")
     try:
         number = float(value)
     except OverflowError:  # an int beyond every float
@@ -52,7 +63,7 @@ def hashable(name: str, value) -> None:
     try:
         hash(value)
     except TypeError:
-        raise TypeError(f"{name} must be hashable, such as a string or a tuple, not {value!r}") from None
+        raise TypeError(f"{name} must be hashable, such as a string or a tuple, not {shown(value)}") from None
 
 
 def listed(name: str, values: Iterable, of: str) -> list:
@@ -60,12 +71,21 @@ def listed(name: str, values: Iterable, of: str) -> list:
     try:
         values = iter(values)
     except TypeError:
-        raise TypeError(f"{name} must be an iterable of {of}, not {values!r}") from None
+        raise TypeError(f"{name} must be an iterable of {of}, not {shown(values)}") from None
     return list(values)
+
+
+def flag(name: str, value) -> bool:
+    """Return `value` if it is True or False, NumPy's included. Raises TypeError for what only counts as one of them."""
+    if value is True or value is False:
+        return value
+    if getattr(value, "dtype", None) == "bool" and value.ndim == 0:
+        return bool(value)
+    raise TypeError(f"{name} must be True or False, not {shown(value)}")
 
 
 def one_of(name: str, value, allowed: Collection):
     """Return `value` if it is in `allowed`. Raises ValueError that lists what is."""
     if not isinstance(value, str) or value not in allowed:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, not {value!r}")
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, not {shown(value)}")
     return value

@@ -8,17 +8,15 @@ only when no blank one is left. Every operation costs O(1) per block, whatever t
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Container, Iterable
 
-from pagedkv.arguments import listed, whole_number
-from pagedkv.sizing import BLOCK_SIZE
-
-MAX_BLOCKS = 2**31 - 1  # a packed table holds int32
+from pagedkv.arguments import listed, shown, whole_number
+from pagedkv.sizing import BLOCK_SIZE, MAX_BLOCK_SIZE, MAX_BLOCKS
 
 
 class OutOfBlocks(RuntimeError):
     """More blocks were asked for than are free. Nothing was allocated."""
 
     def __init__(self, requested: int, free: int):
-        super().__init__(f"{requested} blocks requested, {free} free")
+        super().__init__(f"{shown(requested)} blocks requested, {free} free")
         self.requested = requested
         self.free = free
 
@@ -32,7 +30,7 @@ class BlockPool:
 
     def __init__(self, num_blocks: int, block_size: int = BLOCK_SIZE):
         self.num_blocks = whole_number("num_blocks", num_blocks, 1, MAX_BLOCKS)
-        self.block_size = whole_number("block_size", block_size, 1)
+        self.block_size = whole_number("block_size", block_size, 1, MAX_BLOCK_SIZE)
         self._refs = [0] * self.num_blocks
         self._blank = list(range(self.num_blocks - 1, -1, -1))  # a stack: block 0 is handed out first
         self._kept: dict[int, Callable[[int], None]] = {}  # block -> whom to tell when its content is lost
@@ -144,7 +142,8 @@ class BlockPool:
                 listed("owners", blocks, "lists of block ids")
                 for blocks in listed("owners", owners, "lists of block ids")
             ]
-            held = Counter(block_id for blocks in lists for block_id in blocks if block_id != -1)  # -1: dropped
+            ids = [whole_number("owners", block_id, -1) for blocks in lists for block_id in blocks]
+            held = Counter(block_id for block_id in ids if block_id != -1)  # -1: dropped
             for block_id, refs in enumerate(self._refs):
                 if refs != (found := held.pop(block_id, 0)):
                     raise AssertionError(f"block {block_id} has {refs} references and {found} owners")

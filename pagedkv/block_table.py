@@ -9,9 +9,9 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from pagedkv.arguments import listed, whole_number
+from pagedkv.arguments import listed, shown, whole_number
 from pagedkv.block_pool import BlockPool
-from pagedkv.sizing import ceil_div
+from pagedkv.sizing import MAX_BLOCKS, ceil_div
 
 
 class Appended(NamedTuple):
@@ -40,7 +40,7 @@ class BlockTable:
 
     def __init__(self, pool: BlockPool, blocks: Iterable[int] = ()):
         if not isinstance(pool, BlockPool):
-            raise TypeError(f"pool must be a BlockPool, not {pool!r}")
+            raise TypeError(f"pool must be a BlockPool, not {shown(pool)}")
         blocks = [
             whole_number("blocks", block_id, 0, pool.num_blocks - 1)
             for block_id in listed("blocks", blocks, "block ids")
@@ -81,10 +81,10 @@ class BlockTable:
         """
         blocks = self._live()
         if not self._num_tokens:
-            raise ValueError(f"position {position!r} is out of range: the table is empty")
+            raise ValueError(f"position {shown(position)} is out of range: the table is empty")
         first = self._dropped * self._pool.block_size
         if first == self._num_tokens:
-            raise ValueError(f"position {position!r} is out of range: all {first} tokens were dropped")
+            raise ValueError(f"position {shown(position)} is out of range: all {first} tokens were dropped")
         logical_block, offset = divmod(
             whole_number("position", position, first, self._num_tokens - 1), self._pool.block_size
         )
@@ -168,7 +168,7 @@ class BlockTable:
         blocks = self._live()
         if self._dropped < len(blocks):
             raise ValueError(f"skip is for a table that holds no block, not {self!r}")
-        blocks += [-1] * whole_number("num_blocks", num_blocks)
+        blocks += [-1] * whole_number("num_blocks", num_blocks, 0, MAX_BLOCKS)
         self._dropped = len(blocks)
         self._num_tokens = self._dropped * self._pool.block_size
         self._version += 1

@@ -11,24 +11,26 @@ from itertools import cycle
 import numpy as np
 import torch
 
-from pagedkv.arguments import whole_number
+from pagedkv.arguments import listed, shown, whole_number
 from pagedkv.block_table import BlockTable
-from pagedkv.tensors import lasting
+from pagedkv.sizing import MAX_BLOCKS
+from pagedkv.tensors import here, lasting
 
 PADDING = -1
 
 
 def pack_block_tables(tables: Sequence[BlockTable], device=None) -> torch.Tensor:
     """A new int32 tensor [len(tables), most blocks of any table], one table per row, the rest -1."""
-    rows = [_table(table).blocks for table in tables]
+    rows = [_table(table).blocks for table in listed("tables", tables, "BlockTables")]
     width = max(map(len, rows), default=0)
     packed = [row + [PADDING] * (width - len(row)) for row in rows]
-    return torch.tensor(packed, dtype=torch.int32, device=device or "cpu").reshape(len(rows), width)
+    device = here("cpu" if device is None else device)
+    return torch.tensor(packed, dtype=torch.int32, device=device).reshape(len(rows), width)
 
 
 def _table(table) -> BlockTable:
     if not isinstance(table, BlockTable):
-        raise TypeError(f"tables must hold BlockTables, not {table!r}")
+        raise TypeError(f"tables must hold BlockTables, not {shown(table)}")
     return table
 
 
@@ -41,8 +43,8 @@ class DeviceBlockTables:
 
     @lasting
     def __init__(self, max_seqs: int, max_blocks: int, device="cpu"):
-        shape = whole_number("max_seqs", max_seqs, 1), whole_number("max_blocks", max_blocks, 1)
-        self._tensor = torch.full(shape, PADDING, dtype=torch.int32, device=device)
+        shape = whole_number("max_seqs", max_seqs, 1, MAX_BLOCKS), whole_number("max_blocks", max_blocks, 1, MAX_BLOCKS)
+        self._tensor = torch.full(shape, PADDING, dtype=torch.int32, device=here(device))
         self._seen: dict[
             int, tuple[BlockTable, int, int]
         ] = {}  # row -> its table, the version sent, the columns in use
@@ -55,7 +57,7 @@ class DeviceBlockTables:
         changing nothing, for a row out of range, a table that is longer than a row, or one that was freed.
         """
         if not isinstance(tables, Mapping):
-            raise TypeError(f"tables must map rows to BlockTables, not be {tables!r}")
+            raise TypeError(f"tables must map rows to BlockTables, not be {shown(tables)}")
         seen, rows, columns, values = {}, [], [], []
         for row, table in tables.items():
             _table(table)

@@ -9,9 +9,9 @@ from collections.abc import Iterable
 
 import torch
 
-from pagedkv.arguments import listed, whole_number
-from pagedkv.sizing import BLOCK_SIZE, KVShape
-from pagedkv.tensors import CACHE_DTYPES, lasting
+from pagedkv.arguments import flag, listed, shown, whole_number
+from pagedkv.sizing import BLOCK_SIZE, MAX_BLOCK_SIZE, MAX_BLOCKS, KVShape
+from pagedkv.tensors import CACHE_DTYPES, here, lasting
 
 
 class PagedKVCache:
@@ -34,18 +34,18 @@ class PagedKVCache:
         dtype: torch.dtype = torch.float16,
     ):
         if not isinstance(shape, KVShape):
-            raise TypeError(f"shape must be a KVShape, not {shape!r}")
+            raise TypeError(f"shape must be a KVShape, not {shown(shape)}")
         if dtype not in CACHE_DTYPES:
-            raise TypeError(f"dtype must be one of {', '.join(map(str, CACHE_DTYPES))}, not {dtype!r}")
+            raise TypeError(f"dtype must be one of {', '.join(map(str, CACHE_DTYPES))}, not {shown(dtype)}")
         if dtype.itemsize != shape.dtype_bytes:
             raise ValueError(
                 f"dtype must have the {shape.dtype_bytes} bytes of shape.dtype_bytes, not {dtype} with {dtype.itemsize}"
             )
         self.shape = shape
-        self.num_blocks = whole_number("num_blocks", num_blocks, 1)
-        self.block_size = whole_number("block_size", block_size, 1)
+        self.num_blocks = whole_number("num_blocks", num_blocks, 1, MAX_BLOCKS)
+        self.block_size = whole_number("block_size", block_size, 1, MAX_BLOCK_SIZE)
         self.num_slots = self.num_blocks * self.block_size
-        token = (shape.num_kv_heads, shape.head_dim)
+        token, device = (shape.num_kv_heads, shape.head_dim), here(device)
         self._slots = torch.zeros(2, shape.num_layers, self.num_slots + 1, *token, dtype=dtype, device=device)
         self._blocks = self._slots[:, :, :-1].view(2, shape.num_layers, self.num_blocks, self.block_size, *token)
         self.k, self.v = self._blocks  # each [num_layers, num_blocks, block_size, num_kv_heads, head_dim]
@@ -93,15 +93,18 @@ class PagedKVCache:
         """Copy whole blocks in every layer, [(source, destination), ...], with the outcome of copying one pair after
         the other; from another cache of the same shape, on whatever device, if `source` is given.
         """
-        if source is not None and (source.shape, source.block_size) != (self.shape, self.block_size):
-            raise ValueError(f"source must be a cache of {self.shape} and blocks of {self.block_size}")
+        if source is not None and not isinstance(source, PagedKVCache):
+            raise TypeError(f"source must be a PagedKVCache or None, not {shown(source)}")
+        kind = (self.shape, self.block_size, self.dtype)
+        if source is not None and (source.shape, source.block_size, source.dtype) != kind:
+            raise ValueError(f"source must be a cache of {self.shape}, blocks of {self.block_size} and {self.dtype}")
         other = source is not None and source is not self
         num_sources = source.num_blocks if other else self.num_blocks
         origin: dict[int, int] = {}
         for pair in listed("pairs", pairs, "(source, destination)"):
             pair = listed("pairs", pair, "(source, destination)")
             if len(pair) != 2:
-                raise ValueError(f"pairs must be an iterable of (source, destination), not hold {pair!r}")
+                raise ValueError(f"pairs must be an iterable of (source, destination), not hold {shown(pair)}")
             first, destination = (
                 whole_number("pairs", block_id, 0, number - 1)
                 for block_id, number in zip(pair, (num_sources, self.num_blocks), strict=True)
@@ -141,7 +144,7 @@ class PagedKVCache:
             raise ValueError(f"{name} must have one dimension, not the shape {list(slots.shape)}")
         if slots.device != self.device:
             raise ValueError(f"{name} must be on {self.device}, not {slots.device}")
-        if len(slots) and (validate or slots.device.type == "cpu"):
+        if len(slots) and (flag("validate", validate) or slots.device.type == "cpu"):
             low, high = slots.min().item(), slots.max().item()
             if low < minimum or high >= self.num_slots:
                 raise ValueError(

@@ -9,7 +9,7 @@ not understood is refused by its name: a wrong number of bytes would be seen onl
 import re
 from collections.abc import Mapping
 
-from pagedkv.arguments import listed, whole_number
+from pagedkv.arguments import listed, shown, whole_number
 from pagedkv.sizing import KVShape, LatentShape, WindowedShape
 
 NAMES = {  # the names of a number, the usual one first
@@ -94,18 +94,18 @@ def kv_layers(config: Mapping, dtype_bytes: int | None = None) -> KVShape | Wind
 def _read(config) -> dict:
     """The keys that have a value, what is nested before what is not, and the model's defaults after both."""
     if not isinstance(config, Mapping):
-        raise TypeError(f"config must be the dict of a config.json, not {config!r}")
+        raise TypeError(f"config must be the dict of a config.json, not {shown(config)}")
     levels = [config]
     for name in NESTED:
         if config.get(name) is not None:
             if not isinstance(config[name], Mapping):
-                raise TypeError(f"{name} must be a dict, not {config[name]!r}")
+                raise TypeError(f"{name} must be a dict, not {shown(config[name])}")
             levels.append(config[name])
     keys = {name: value for level in levels for name, value in level.items() if value is not None}
     known = KNOWN | KNOWN_OF_LATENT if "kv_lora_rank" in keys else KNOWN
     for name, value in keys.items():
-        if value and name not in known and SPEAKS_OF_IT.search(name):
-            raise ValueError(f"{name} is not understood, and may change what a layer keeps: it is {value!r}")
+        if value and name not in known and SPEAKS_OF_IT.search(str(name)):
+            raise ValueError(f"{name} is not understood, and may change what a layer keeps: it is {shown(value)}")
     defaults = LEFT_OUT.get(str(keys.get("model_type")).removesuffix("_text"), {})
     stated = {name for level in levels for name in level}  # null, too: mistral's says that there is no window
     return {name: value for name, value in defaults.items() if _found(stated, name) is None} | keys
@@ -127,7 +127,7 @@ def _number(keys, name, minimum=1, maximum=2**20) -> int:
 def _flag(keys, name) -> bool:
     value = keys.get(name, False)
     if not isinstance(value, bool):
-        raise TypeError(f"{name} must be true, false or null, not {value!r}")
+        raise TypeError(f"{name} must be true, false or null, not {shown(value)}")
     return value
 
 
@@ -135,15 +135,15 @@ def _dtype_bytes(keys) -> int:
     """Bytes of the model's own dtype, in which engines keep K and V unless they are told otherwise."""
     quantized = keys.get("quantization_config")
     items = quantized.items() if isinstance(quantized, Mapping) else ()
-    scheme = next(((key, value) for key, value in items if key.startswith("kv_cache") and value is not None), None)
+    scheme = next(((key, value) for key, value in items if str(key).startswith("kv_cache") and value is not None), None)
     if scheme:
-        raise ValueError(f"dtype_bytes must be given, since quantization_config has a {scheme[0]}: {scheme[1]!r}")
+        raise ValueError(f"dtype_bytes must be given, since quantization_config has a {scheme[0]}: {shown(scheme[1])}")
     found = _found(keys, "dtype")
     if found is None:
         raise ValueError("dtype is missing in config, and so is torch_dtype: dtype_bytes must be given")
     dtype = str(keys[found]).removeprefix("torch.")
     if dtype not in DTYPE_BYTES:
-        raise ValueError(f"{found} must be one of {', '.join(map(repr, DTYPE_BYTES))}, not {keys[found]!r}")
+        raise ValueError(f"{found} must be one of {', '.join(map(repr, DTYPE_BYTES))}, not {shown(keys[found])}")
     return DTYPE_BYTES[dtype]
 
 
@@ -180,9 +180,12 @@ def _slides(keys, num_layers) -> list[bool]:
     """For each layer, whether it has a window."""
     types = keys.get("layer_types")
     if types is not None:
-        for kind in listed("layer_types", types, "strings"):
+        types = listed("layer_types", types, "strings")
+        for kind in types:
             if kind not in list(SLIDES):
-                raise ValueError(f"layer_types must name {' or '.join(map(repr, SLIDES))} for each layer, not {kind!r}")
+                raise ValueError(
+                    f"layer_types must name {' or '.join(map(repr, SLIDES))} for each layer, not {shown(kind)}"
+                )
         if len(types) != num_layers:
             raise ValueError(
                 f"layer_types must have {num_layers} entries, as many as there are layers, not {len(types)}"

@@ -9,7 +9,7 @@ from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
-from pagedkv.arguments import hashable, listed, whole_number
+from pagedkv.arguments import hashable, listed, shown, whole_number
 from pagedkv.block_pool import BlockPool
 
 
@@ -24,12 +24,14 @@ def hash_blocks(
     """Yield (name, content) of each full block of `token_ids`, which come after the block named `parent` or at the
     beginning; the content is the tokens as bytes.
     """
+    step = 8 * whole_number("block_size", block_size, 1)
+    if parent is not None and not isinstance(parent, bytes):
+        raise TypeError(f"parent must be the name of a block, bytes, or None, not {shown(parent)}")
     token_ids = listed("token_ids", token_ids, "whole numbers")  # an array is made from a list in half the time
     try:
         content = array("q", token_ids).tobytes()
     except (TypeError, OverflowError) as error:
         raise TypeError(f"token_ids must be whole numbers of at most 64 bits: {error}") from None
-    step = 8 * block_size
     name = parent or block_hash(b"", repr(salt).encode())
     for start in range(0, len(content) - step + 1, step):
         piece = content[start : start + step]
@@ -60,9 +62,9 @@ class PrefixCache:
 
     def __init__(self, pool: BlockPool, salt: str | None = None):
         if not isinstance(pool, BlockPool):
-            raise TypeError(f"pool must be a BlockPool, not {pool!r}")
+            raise TypeError(f"pool must be a BlockPool, not {shown(pool)}")
         if salt is not None and not isinstance(salt, str):
-            raise TypeError(f"salt must be a string or None, not {salt!r}")
+            raise TypeError(f"salt must be a string or None, not {shown(salt)}")
         self._pool = pool
         self._salt = salt
         self._by_key: dict[tuple[Hashable, bytes], _Entry] = {}
@@ -118,7 +120,7 @@ class PrefixCache:
         Where other blocks hold the same content already, `match` goes on giving the one known longest; the others take
         its place when its content is lost.
         """
-        last = self._pool.num_blocks - 1
+        last, start = self._pool.num_blocks - 1, whole_number("start", start)
         blocks = [whole_number("blocks", block_id, -1, last) for block_id in listed("blocks", blocks, "block ids")]
         entry = self._by_block.get(blocks[start - 1]) if 0 < start <= len(blocks) else None
         if entry is None or entry.key[0] != identity:  # nothing to go on from: its content was lost meanwhile

@@ -11,6 +11,8 @@ from dataclasses import dataclass, fields
 from pagedkv.arguments import listed, whole_number
 
 BLOCK_SIZE = 16  # tokens in a block, where nothing else is said
+MAX_BLOCK_SIZE = 2**20
+MAX_BLOCKS = 2**31 - 1  # a packed table holds int32
 
 
 class _Layers:
@@ -93,8 +95,10 @@ class WindowedShape(_Layers):
 
     def __post_init__(self):
         windows = listed("windows", self.windows, "tokens a layer keeps, or None for all")
-        windows = (window if window is None else whole_number("a window", window, 1) for window in windows)
+        windows = (window if window is None else whole_number("windows", window, 1) for window in windows)
         object.__setattr__(self, "windows", tuple(windows))
+        if not self.windows:
+            raise ValueError("windows must have an entry for each layer, and there is none")
         _ = self.full_pages  # checks the other numbers
 
     @property

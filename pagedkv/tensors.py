@@ -10,6 +10,8 @@ from functools import wraps
 
 import torch
 
+from pagedkv.arguments import shown
+
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 FP8 = torch.float8_e4m3fn
 CACHE_DTYPES = (*FLOATS, FP8)
@@ -17,6 +19,17 @@ WITH_AUTOCAST = ("cpu", "cuda", "mps", "xpu")  # kinds of devices
 
 lasting = torch.inference_mode(False)
 """Decorator of what makes a tensor that is kept: one made in inference mode can be written there only."""
+
+
+def here(device) -> torch.device:
+    """The device of that name. Raises ValueError where nothing is called that, or this machine has none."""
+    try:
+        found = torch.device(device)
+        torch.empty(0, device=found)
+    except (AssertionError, RuntimeError, TypeError, ValueError) as error:  # PyTorch has one for each kind
+        reason = str(error).partition("\n")[0]
+        raise ValueError(f"device must name one of this machine's, not {shown(device)}: {reason}") from None
+    return found
 
 
 def is_fp8(tensor):

@@ -5,14 +5,19 @@ import re
 import numpy as np
 import pytest
 
-from pagedkv.arguments import listed, one_of, whole_number
-from pagedkv.block_pool import BlockPool
+from pagedkv.arguments import flag, listed, one_of, shown, whole_number
+from pagedkv.block_pool import BlockPool, OutOfBlocks
 from pagedkv.block_table import BlockTable
-from pagedkv.prefix_cache import PrefixCache
+from pagedkv.engine.request import Sampling
+from pagedkv.model_config import kv_layers
+from pagedkv.prefix_cache import PrefixCache, hash_blocks
 from pagedkv.simulation.arena import Arena
+from pagedkv.simulation.experiment import run
 from pagedkv.simulation.policies import GrowByCopy, Oracle, Paged
+from pagedkv.simulation.sharing import SharedRequest, share_saved
 from pagedkv.simulation.simulator import simulate
-from pagedkv.simulation.workload import Request
+from pagedkv.simulation.workload import Request, length_table, load_trace, sample_requests
+from pagedkv.sizing import WindowedShape
 
 
 @pytest.mark.parametrize("value", [3, np.int64(3), np.uint8(3), np.array(3)])
@@ -73,9 +78,10 @@ def test_what_should_be_an_iterable_or_an_object_of_ours_is_named(name, call, va
         call(value)
 
 
-@pytest.mark.parametrize("call", [BlockPool, Paged, lambda n: Paged(4, n)])
-def test_more_blocks_than_a_table_can_number_are_refused(call):
-    with pytest.raises(ValueError, match=r"must be a whole number of at least 1 and at most 2147483647, not 10{30}"):
+@pytest.mark.parametrize("call", [BlockPool, Paged, lambda n: Paged(4, n), lambda n: BlockPool(4, n)])
+def test_more_blocks_than_a_table_can_number_are_refused_and_blocks_too_large_for_a_list_of_slots(call):
+    allowed = r"a whole number of at least 1 and at most (2147483647|1048576)"
+    with pytest.raises(ValueError, match=rf"must be {allowed}, not 10{{30}}"):
         call(10**30)
 
 
@@ -90,3 +96,79 @@ def test_numpy_numbers_become_plain_ones():
     pool = BlockPool(4)
     table = BlockTable(pool, np.array(pool.allocate(2)))
     assert [type(number) for number in (*table.blocks, *table.translate(20))] == [int] * 6
+
+
+class Silent:
+    def __repr__(self):
+        raise RuntimeError
+
+
+@pytest.mark.parametrize("value", [10**5000, Silent(), [0] * 10**6], ids=["huge", "silent", "long"])
+def test_a_value_that_is_long_or_cannot_be_written_does_not_fill_the_sentence(value):
+    assert len(shown(value)) < 250
+    with pytest.raises(
+        (TypeError, ValueError), match="^n must be a whole number of at least 0 and at most 3, not .*"
+    ) as e:
+        whole_number("n", value, 0, 3)
+    assert len(str(e.value)) < 300
+    assert len(str(OutOfBlocks(value, 3))) < 300
+
+
+def test_a_flag_is_true_or_false_and_nothing_that_counts_as_such():
+    assert flag("x", np.True_) is True and flag("x", False) is False
+    for value in (1, 0, "no", None, np.array([True]), [False]):
+        with pytest.raises(TypeError, match="x must be True or False, not "):
+            flag("x", value)
+
+
+WAITING = [Request(i, 0.0, 8, 8) for i in range(9)]
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("start", lambda: PrefixCache(BlockPool(4, 4)).insert([1] * 4, [0], start="0")),
+        ("block_size", lambda: list(hash_blocks([1], 0))),
+        ("parent", lambda: list(hash_blocks([1], 4, parent="abc"))),
+        ("owners", lambda: BlockPool(4).check([[0.0]])),
+        ("num_blocks", lambda: BlockTable(BlockPool(4)).skip(2**63)),
+        ("windows", lambda: WindowedShape((), 2, 8)),
+        ("dtype", lambda: kv_layers({1: 2, "quantization_config": {3: 4}})),
+        ("switch", lambda: SharedRequest(BlockPool(4), 4, 2, switch="often")),
+        ("seed", lambda: share_saved(WAITING, 2, concurrent=2, seed=None)),
+        ("requests", lambda: share_saved([1] * 9, 2, concurrent=2)),
+        ("requests", lambda: share_saved(3, 2)),
+        ("rate", lambda: sample_requests("sharegpt", 3, rate=1e-300)),
+        ("policy", lambda: run("sharegpt", "best")),
+        ("path", lambda: load_trace("a\0b")),
+        ("skip_empty", lambda: load_trace("trace.csv", skip_empty=1)),
+    ],
+)
+def test_every_argument_is_looked_at_before_it_is_used(name, call):
+    with pytest.raises((TypeError, ValueError), match=f"^{name} (must|is missing)"):
+        call()
+
+
+def test_what_was_refused_holds_no_block():
+    pool = BlockPool(8, 4)
+    for wrong in (0, 1.5, None):
+        with pytest.raises((TypeError, ValueError), match="num_sequences"):
+            SharedRequest(pool, 8, wrong)
+    assert pool.num_free == 8
+
+
+def test_a_factor_beyond_every_float_grows_as_far_as_there_is_room():
+    policy = GrowByCopy(Arena(64), initial=2, factor=1e308)
+    policy.admit(Request(0, 0.0, 5, 5))
+    assert policy.held[0].requested == 64
+
+
+def test_a_table_of_lengths_is_a_copy():
+    length_table("sharegpt")["prompt"].clear()
+    assert length_table("sharegpt")["prompt"]
+
+
+def test_numbers_of_numpy_do_not_overflow_later():
+    sampling = Sampling(np.uint8(200), np.float32(0.5), np.int64(3), np.int32(4))
+    assert [type(value) for value in vars(sampling).values()] == [int, float, int, int]
+    assert 100 + sampling.max_new_tokens == 300

@@ -7,7 +7,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from pagedkv.attention.online_softmax import SoftmaxState  # noqa: E402
 from pagedkv.attention.paged import paged_attention, write_kv  # noqa: E402
+from pagedkv.attention.reference import attention, blockwise_attention  # noqa: E402
 
 
 def good():
@@ -160,6 +162,9 @@ BAD = [
         )
         for bad in (float("nan"), float("inf"))
     ),
+    (dict(plan=3), TypeError, "plan must be one that plan_attention made, or None, not 3"),
+    (dict(return_lse="no"), TypeError, "return_lse must be True or False, not 'no'"),
+    (dict(validate=1), TypeError, "validate must be True or False, not 1"),
     (dict(backend="cuda"), ValueError, "backend must be one of 'auto', 'torch', 'triton', not 'cuda'"),
     (
         dict(seq_lens=ints(5, 3).to("meta")),
@@ -228,3 +233,45 @@ def test_a_bad_call_to_write_kv(change, error, message):
     with pytest.raises(error, match=re.escape(message)):
         write_kv(**call)
     assert (call["k_cache"] == 0).all() and (call["v_cache"] == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (dict(q=None), "q must be a tensor"),
+        (dict(q=torch.ones(2, 16)), "q must have 3 dimensions"),
+        (dict(k=torch.ones(3, 2, 16).double()), "k must be torch.float32 on cpu as q is"),
+        (dict(v=torch.ones(4, 2, 16)), "v must have the shape of k"),
+        (dict(q=torch.ones(2, 3, 16)), "q must have k's head_dim, 16, and a multiple of its 2 heads"),
+        (dict(causal=1), "causal must be True or False"),
+        (dict(scale="1"), "scale must be a finite number"),
+    ],
+)
+def test_a_bad_call_to_attention(change, message):
+    call = dict(q=torch.ones(2, 4, 16), k=torch.ones(3, 2, 16), v=torch.ones(3, 2, 16)) | change
+    with pytest.raises((TypeError, ValueError), match=re.escape(message)):
+        attention(**call)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (dict(block_table=[-1, 0]), "block_table must be a whole number of at least 0 and at most 2, not -1"),
+        (dict(block_table=[0, 3]), "block_table must be a whole number of at least 0 and at most 2, not 3"),
+        (dict(block_table=3), "block_table must be an iterable of block ids"),
+        (dict(seq_len=9), "seq_len must be a whole number of at least 0 and at most 8, not 9"),
+        (dict(v_cache=torch.ones(3, 4, 16)), "v_cache must have 4 dimensions"),
+    ],
+)
+def test_a_bad_call_to_blockwise_attention(change, message):
+    cache = torch.ones(3, 4, 2, 16)
+    call = dict(q=torch.ones(2, 4, 16), k_cache=cache, v_cache=cache, block_table=[2, 0], seq_len=5) | change
+    with pytest.raises((TypeError, ValueError), match=re.escape(message)):
+        blockwise_attention(**call)
+    assert blockwise_attention(torch.ones(2, 4, 16), cache, cache, [2, -1], 4).shape == (2, 4, 16)
+
+
+@pytest.mark.parametrize("keys", [(3, 4), (0, 0)])
+def test_scores_and_values_of_a_block_have_the_same_keys(keys):
+    with pytest.raises(ValueError, match="^values must have a row for each key of scores"):
+        SoftmaxState().update(torch.ones(2, keys[0]), torch.ones(keys[1], 16))

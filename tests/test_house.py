@@ -7,7 +7,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "pagedkv"
 BLOCKS = ("arguments", "block_pool", "block_table", "prefix_cache", "sizing")
-ENGINE = (*BLOCKS, "attention", "device_tables", "kv_cache", "model_config")
+ENGINE = (*BLOCKS, "attention", "device_tables", "files", "kv_cache", "model_config")
 BELOW_THE_COURSE = (*ENGINE, "engine", "simulation", "bench")
 WINGS = [f"course.{path.name}" for path in sorted(PACKAGE.glob("course/lesson_*"))]
 # Room -> the rooms that it stands on. A module belongs to the longest name that begins its own.
@@ -15,16 +15,17 @@ FLOORS = {
     "arguments": (),
     "sizing": ("arguments",),
     "model_config": ("arguments", "sizing"),
-    "tensors": (),
+    "files": (),
+    "tensors": ("arguments",),
     "block_pool": ("arguments", "sizing"),
     "block_table": ("arguments", "sizing", "block_pool"),
     "prefix_cache": ("arguments", "block_pool"),
     "kv_cache": ("arguments", "sizing", "tensors"),
-    "device_tables": ("arguments", "block_table", "tensors"),
+    "device_tables": ("arguments", "sizing", "block_table", "tensors"),
     "attention": ("arguments", "sizing", "tensors"),
     "engine": ENGINE,
     "simulation": BLOCKS,
-    "bench": (*ENGINE, "engine", "simulation"),
+    "bench": (*ENGINE, "tensors", "engine", "simulation"),
     "course": (*BELOW_THE_COURSE, "course.draw", "course.judge", "course.lessons", "course.thread", *WINGS),
     "course.lessons": (),  # the wings are found by their folders
     "course.thread": (),  # the request that every lesson follows

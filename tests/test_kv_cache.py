@@ -4,6 +4,7 @@ torch = pytest.importorskip("torch")
 
 from pagedkv.block_pool import BlockPool  # noqa: E402
 from pagedkv.block_table import BlockTable  # noqa: E402
+from pagedkv.device_tables import DeviceBlockTables, pack_block_tables  # noqa: E402
 from pagedkv.kv_cache import PagedKVCache  # noqa: E402
 from pagedkv.sizing import KVShape  # noqa: E402
 
@@ -265,3 +266,25 @@ def test_blocks_come_back_from_the_host_as_they_went():
     assert torch.equal(there.k[:, [0, 4]], before[0][:, [3, 1]].cpu())
     here.copy_blocks([(0, 1), (4, 3)], source=there)
     assert torch.equal(here.v[:, [1, 3]], before[1][:, [3, 1]])
+
+
+@pytest.mark.parametrize("device", ["nonsense", "cuda:99", -1, 2**63])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda device: PagedKVCache(KVShape(1, 1, 16), 2, 4, device),
+        lambda device: DeviceBlockTables(2, 4, device),
+        lambda device: pack_block_tables([], device),
+    ],
+)
+def test_a_device_that_is_not_here_is_named(make, device):
+    with pytest.raises(ValueError, match="^device must name one of this machine's, not "):
+        make(device)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, None])
+def test_blocks_come_from_a_cache_of_the_same_kind_only(dtype):
+    cache = PagedKVCache(KVShape(1, 1, 16), 2, 4)
+    other = 3 if dtype is None else PagedKVCache(KVShape(1, 1, 16), 2, 4, dtype=dtype)
+    with pytest.raises((TypeError, ValueError), match="^source must be a"):
+        cache.copy_blocks([(0, 1)], other)

@@ -111,7 +111,7 @@ def test_beams_are_within_three_points_of_the_published_savings(name, n):
     [
         (dict(num_sequences=0), ValueError, "num_sequences"),
         (dict(num_sequences=2.0), TypeError, "num_sequences"),
-        (dict(switch=1.5), ValueError, "switch must be a number from 0 to 1"),
+        (dict(switch=1.5), ValueError, "switch must be a finite number of at least 0 and at most 1"),
         (dict(concurrent=0), ValueError, "concurrent"),
         (dict(concurrent=8), ValueError, "requests must be at least"),
         (dict(block_size=0), ValueError, "block_size"),

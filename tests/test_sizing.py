@@ -116,9 +116,9 @@ def test_an_unknown_model_is_named_with_the_known_ones():
 @pytest.mark.parametrize(
     ("make", "error", "words"),
     [
-        (lambda: WindowedShape((), 8, 64), ValueError, "num_layers must be a whole number of at least 1"),
-        (lambda: WindowedShape((0, None), 8, 64), ValueError, "a window must be a whole number of at least 1, not 0"),
-        (lambda: WindowedShape(("128",), 8, 64), TypeError, "a window must be a whole number.*'128'"),
+        (lambda: WindowedShape((), 8, 64), ValueError, "windows must have an entry for each layer"),
+        (lambda: WindowedShape((0, None), 8, 64), ValueError, "windows must be a whole number of at least 1, not 0"),
+        (lambda: WindowedShape(("128",), 8, 64), TypeError, "windows must be a whole number.*'128'"),
         (lambda: WindowedShape(128, 8, 64), TypeError, "windows must be an iterable.*not 128"),
         (lambda: WindowedShape((128,), None, 64), TypeError, "num_kv_heads must be a whole number.*None"),
         (lambda: WindowedShape((128,), 8, 64, 0), ValueError, "dtype_bytes must be a whole number.*0"),

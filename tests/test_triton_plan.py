@@ -4,6 +4,7 @@ from functools import partial
 from importlib.util import find_spec
 from random import Random
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -263,3 +264,11 @@ def test_a_captured_plan_serves_other_lengths_and_nothing_waits():
         graph.replay()
         cache = (full.k_cache, full.v_cache, full.block_tables, full.seq_lens)
         torch.testing.assert_close(out, paged_attention(full.q, *cache, backend="torch"), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("number", [np.uint8, np.int64, torch.tensor])
+def test_numbers_of_other_libraries_are_kept_as_pythons_own(number):
+    lengths = ints([5, 40])
+    plans = [plan_of(lengths, cache((2, 1)), kind(2), max_seq_len=kind(40), window=kind(33)) for kind in (number, int)]
+    assert plans[0][:3] == plans[1][:3] and plans[0].launch == plans[1].launch
+    assert [type(plans[0][at]) for at in (1, 2)] == [int, int]

@@ -80,18 +80,17 @@ def options_attention(options, q, k_cache):
 
 
 def shapes_plan(seq_lens, k_cache, num_q_heads, max_seq_len, window):
-    """Check the arguments of plan_attention."""
+    """Check the arguments of plan_attention; returns those that are numbers as Python's own."""
     if not isinstance(seq_lens, torch.Tensor):
         raise TypeError(f"seq_lens must be a tensor [num_seqs], not {type(seq_lens).__name__}")
     _tensor("seq_lens", seq_lens, 1, "[num_seqs]", (torch.int32,), seq_lens.device)
     _contiguous("seq_lens", seq_lens)
     num_kv_heads, _ = _caches(k_cache, k_cache, CACHE_DTYPES, seq_lens.device)
-    if whole_number("num_q_heads", num_q_heads, 1) % num_kv_heads:
+    num_q_heads = whole_number("num_q_heads", num_q_heads, 1)
+    if num_q_heads % num_kv_heads:
         raise ValueError(f"num_q_heads must be a multiple of the {num_kv_heads} KV heads, not {num_q_heads}")
-    if max_seq_len is not None:
-        whole_number("max_seq_len", max_seq_len)
-    if window is not None:
-        whole_number("window", window, minimum=1)
+    max_seq_len = None if max_seq_len is None else whole_number("max_seq_len", max_seq_len)
+    return num_q_heads, max_seq_len, None if window is None else whole_number("window", window, minimum=1)
 
 
 def values_attention(q, k_cache, block_tables, seq_lens, query_start_loc, options):

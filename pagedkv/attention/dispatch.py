@@ -10,8 +10,9 @@ from types import SimpleNamespace
 
 import torch
 
-from pagedkv.arguments import one_of
+from pagedkv.arguments import flag, one_of, shown
 from pagedkv.attention import checks, torch_backend
+from pagedkv.attention.plan import AttentionPlan
 from pagedkv.tensors import is_fp8
 
 BACKENDS = ("auto", "torch", "triton")
@@ -23,6 +24,9 @@ def attend(
     """`pagedkv.attention.paged.paged_attention`; always returns (out, lse), lse None if it was not asked for."""
     checks.shapes_attention(q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, out)
     checks.options_attention(options, q, k_cache)
+    return_lse, validate = flag("return_lse", return_lse), flag("validate", validate)
+    if plan is not None and not isinstance(plan, AttentionPlan):
+        raise TypeError(f"plan must be one that plan_attention made, or None, not {shown(plan)}")
     run = pick_backend(backend, q, k_cache)
     if plan is not None:
         options = plan.bound(seq_lens, k_cache, q.shape[1], options)

@@ -27,6 +27,11 @@ class SoftmaxState:
         """The state of one block alone: scores [..., num_queries, num_keys] (-inf where masked), values [..., num_keys,
         head_dim].
         """
+        if not scores.shape[-1] or scores.shape[-1:] != values.shape[-2:-1]:
+            raise ValueError(
+                f"values must have a row for each key of scores {list(scores.shape)}, one at least, not the shape "
+                f"{list(values.shape)}"
+            )
         m = scores.amax(-1)
         weights = torch.exp(scores - finite(m).unsqueeze(-1))  # [..., num_queries, num_keys], all at most 1
         return cls(m, weights.sum(-1), weights @ values)

@@ -71,7 +71,8 @@ def plan_attention(seq_lens, k_cache, num_q_heads, *, max_seq_len=None, window=N
     Raises TypeError or ValueError that names the argument.
     Planning apart from running is FlashInfer's (Ye et al., MLSys 2025).
     """
-    checks.shapes_plan(seq_lens, k_cache, num_q_heads, max_seq_len, window)
+    numbers = checks.shapes_plan(seq_lens, k_cache, num_q_heads, max_seq_len, window)
+    num_q_heads, max_seq_len, window = numbers
     if lengths is not None:
         lengths = [whole_number("lengths", length) for length in listed("lengths", lengths, "whole numbers")]
         if len(lengths) != len(seq_lens):

@@ -8,24 +8,33 @@ from pathlib import Path
 
 import torch
 
+from pagedkv.arguments import whole_number
 from pagedkv.bench import engine, report, sweep
 from pagedkv.bench.cases import GRID, HELD_OUT, Case, named, parse, shrunk
 from pagedkv.bench.host import ratios
 from pagedkv.bench.ladder import LADDER_CASES, ladder
 from pagedkv.bench.peers import PEERS, has_flashinfer, ours, sdpa
 from pagedkv.bench.run import accuracy, measure_case
+from pagedkv.files import writable
+from pagedkv.tensors import here
 
 
 def main(arguments: list[str] | None = None) -> dict:
     """Measure what the arguments ask for, print the tables and return the record that `--out` writes."""
-    options = _parser().parse_args(arguments)
-    device = torch.device(options.device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    try:
+        device = here(options.device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        cases = [named(name) for name in options.case] + [parse(text) for text in options.shape]
+        for name in ("runs", "shapes"):
+            whole_number(f"--{name}", getattr(options, name), 1)
+    except (TypeError, ValueError) as error:
+        parser.error(str(error))
     words = [
         Path(word).name if "/" in word and "," not in word else word
         for word in (sys.argv[1:] if arguments is None else arguments)
     ]
     record = {"provenance": report.provenance(device, " ".join(["python -m pagedkv.bench", *words]))}
-    cases = [named(name) for name in options.case] + [parse(text) for text in options.shape]
     whole, cases = not cases and options.sweep is None, cases or list((GRID | HELD_OUT).values())
     if options.sweep is not None:
         record |= _sweep(device, options)
@@ -109,7 +118,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--sweep", metavar="SEED", help="random shapes drawn from that seed, each beside all others")
     parser.add_argument("--shapes", type=int, default=100, help="how many random shapes (default 100)")
     parser.add_argument("--runs", type=int, default=3, help="runs; the median of them is reported (default 3)")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="write the record there as JSON")
+    parser.add_argument("--out", type=writable, metavar="FILE", help="write the record there as JSON")
     parser.add_argument("--no-ladder", action="store_true", help="leave the ladder's rungs out")
     parser.add_argument("--device", help="cuda or cpu; the GPU if there is one")
     return parser

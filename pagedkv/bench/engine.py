@@ -12,7 +12,6 @@ import gc
 import time
 from collections.abc import Callable
 from importlib.util import find_spec
-from pathlib import Path
 from statistics import median
 
 import torch
@@ -24,6 +23,7 @@ from pagedkv.engine.engine import Engine, build
 from pagedkv.engine.model import Llama, ModelShape
 from pagedkv.engine.request import Sampling
 from pagedkv.engine.scheduler import Scheduler
+from pagedkv.files import writable
 from pagedkv.sizing import BLOCK_SIZE, ceil_div
 
 RUNNING = (1, 8, 64, 256)
@@ -197,7 +197,7 @@ def peer(model: Llama) -> Callable[[int, bool | None], float]:
 
 def main(arguments: list[str] | None = None) -> dict:
     parser = argparse.ArgumentParser(prog="python -m pagedkv.bench.engine", description=__doc__.split("\n")[0])
-    parser.add_argument("--out", type=Path, metavar="FILE", help="write the record there as JSON")
+    parser.add_argument("--out", type=writable, metavar="FILE", help="write the record there as JSON")
     options = parser.parse_args(arguments)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     command = " ".join(["python -m pagedkv.bench.engine", *(["--out", options.out.name] if options.out else [])])

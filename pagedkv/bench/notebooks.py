@@ -21,6 +21,7 @@ from pytest import ExitCode
 from tqdm import tqdm
 
 from pagedkv.bench.report import provenance, write
+from pagedkv.files import writable
 
 PROBE = """
 import sys
@@ -73,7 +74,7 @@ def main(arguments: list[str] | None = None) -> int:
         default=1,
         help="notebooks at a time; seconds are those of a busy machine where it is above 1",
     )
-    parser.add_argument("--out", type=Path, help="JSON file for the record")
+    parser.add_argument("--out", type=writable, help="JSON file for the record")
     options = parser.parse_args(arguments)
     root = options.root.resolve()
     os.environ["CI"] = "1"  # no progress is written

@@ -8,18 +8,19 @@ pinned memory; and as `engine.swap` does it. Then one prefill of as many tokens 
 """
 
 import argparse
-import json
 import time
 from collections.abc import Callable
-from pathlib import Path
 from statistics import median
 
 import torch
+from tqdm import tqdm
 
+from pagedkv.bench.report import write
 from pagedkv.block_pool import BlockPool
 from pagedkv.block_table import BlockTable
 from pagedkv.engine.model import Llama, ModelShape, dense
 from pagedkv.engine.swap import HostPool
+from pagedkv.files import writable
 from pagedkv.kv_cache import PagedKVCache
 
 TOKENS, BLOCK_SIZES, RUNS = 1024, (1, 4, 16, 64, 256), 5
@@ -105,8 +106,10 @@ def timed(call: Callable[[], object]) -> float:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--out", type=Path, required=True, help="the record, a JSON file")
+    parser.add_argument("--out", type=writable, required=True, help="the record, a JSON file")
     out = parser.parse_args().out
+    if not torch.cuda.is_available():
+        parser.error("it measures a GPU, and there is no CUDA device here")
     record = {
         "provenance": {
             "command": "python -m pagedkv.bench.preemption",
@@ -116,6 +119,8 @@ if __name__ == "__main__":
             "tokens": TOKENS,
             "dtype": "bfloat16",
         },
-        "models": {name: measure(shape) for name, shape in SHAPES.items()},
+        "models": {
+            name: measure(shape) for name, shape in tqdm(SHAPES.items(), desc="Models", unit="model", disable=None)
+        },
     }
-    out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    write(out, record)

@@ -12,6 +12,7 @@ from math import exp, log
 from pathlib import Path
 
 from pagedkv.bench.cases import MAIN
+from pagedkv.files import replace
 
 OURS, SDPA = "pagedkv", "SDPA, contiguous"
 
@@ -122,9 +123,7 @@ def engine_table(record: dict) -> str:
 def write(path: Path, record: dict) -> None:
     """The record as JSON, numbers rounded to five digits."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(".part")  # a record in its place is whole at every moment
-    part.write_text(json.dumps(_rounded(record), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    part.replace(path)
+    replace(path, json.dumps(_rounded(record), indent=1, ensure_ascii=False) + "\n")
 
 
 def _rounded(value):

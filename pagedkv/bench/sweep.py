@@ -4,11 +4,13 @@ A shape: batch 1 to 256, lengths 16 to 131,072, both log-uniform; lengths equal,
 log-uniform; heads and head_dim of models in use. K and V together take 4 MB to 8 GB.
 """
 
+from io import BytesIO
 from math import exp, log
 from random import Random
 
 from pagedkv.bench import report
 from pagedkv.bench.cases import Case, shrunk
+from pagedkv.files import replace
 
 HEADS = (
     (32, 32), (32, 8), (32, 4), (28, 4), (40, 8), (48, 8), (64, 8), (16, 16), (8, 1), (24, 8), (14, 2),
@@ -139,4 +141,6 @@ def draw(records: list[dict], path) -> None:
     axes.axhline(1, color="black", linewidth=0.8)
     axes.set(yscale="log", xlabel="shapes, in order", ylabel="their time / ours")
     axes.legend()
-    figure.savefig(path, dpi=150)
+    drawn = BytesIO()
+    figure.savefig(drawn, dpi=150, format="png")
+    replace(path, drawn.getvalue())

@@ -9,18 +9,21 @@ import argparse
 import csv
 import json
 import time
+from collections.abc import Iterable
 from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
 from statistics import median
 
 import torch
+from tqdm import tqdm
 
 from pagedkv.bench.cases import GRID, Case
 from pagedkv.bench.data import Data, error, make, reference
 from pagedkv.bench.peers import ours
 from pagedkv.bench.report import provenance, write
 from pagedkv.bench.timing import measure
+from pagedkv.files import writable
 from pagedkv.sizing import ceil_div
 
 CASES = ("a", "d", "f")
@@ -150,14 +153,20 @@ def once(case: Case, device: torch.device) -> None:
     torch.cuda.synchronize()
 
 
+def _shown(cases: tuple[str, ...], what: str) -> Iterable[str]:
+    return tqdm(cases, desc=what, unit="case", disable=None)
+
+
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m pagedkv.bench.tuning", description=__doc__)
-    parser.add_argument("--out", type=Path, metavar="FILE", default="tuning.json", help="the record, as JSON")
+    parser.add_argument("--out", type=writable, metavar="FILE", default="tuning.json", help="the record, as JSON")
     parser.add_argument("--once", choices=GRID, metavar="CASE", help="three calls of that case, nothing measured")
     parser.add_argument(
         "--profile", type=Path, action="append", default=[], metavar="CASE.csv", help="ncu's, to add to FILE"
     )
     chosen = parser.parse_args(arguments)
+    if not (torch.cuda.is_available() or chosen.profile):
+        parser.error("it measures a GPU, and there is no CUDA device here")
     device = torch.device("cuda")
     if chosen.once:
         return once(GRID[chosen.once], device)
@@ -167,8 +176,8 @@ def main(arguments: list[str] | None = None) -> None:
     else:
         record = {
             "provenance": provenance(device, "python -m pagedkv.bench.tuning --out tuning_h200.json"),
-            "ways": {name: measure_ways(GRID[name], device) for name in CASES},
-            "settings": {name: measure_settings(GRID[name], device) for name in CASES},
+            "ways": {name: measure_ways(GRID[name], device) for name in _shown(CASES, "Ways")},
+            "settings": {name: measure_settings(GRID[name], device) for name in _shown(CASES, "Settings")},
         }
     write(chosen.out, record)
 

@@ -9,10 +9,10 @@ nbgrader's metadata by themselves, with ids from the exercise, so that copies ha
 still be graded; in the learner's edition they are locked, as nbgrader locks them on release.
 """
 
+import argparse
 import hashlib
 import os
 import re
-import sys
 from collections import Counter
 from copy import deepcopy
 from pathlib import Path
@@ -22,8 +22,8 @@ from nbclient import NotebookClient
 from tqdm import tqdm
 
 from pagedkv.course.colab import guard
-from pagedkv.course.judge.beside import replace
 from pagedkv.course.lessons import find
+from pagedkv.files import replace
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
 SOLUTION = re.compile(r"^([ \t]*)### BEGIN SOLUTION\n.*?^[ \t]*### END SOLUTION\n?", re.MULTILINE | re.DOTALL)
@@ -194,12 +194,20 @@ def _compared(notebook) -> nbformat.NotebookNode:
     return notebook
 
 
-def main(names: list[str]) -> None:
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser("python -m pagedkv.course.editions", description=__doc__.split("\n\n")[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help="a notebook's name or file; all if left out")
+    known = {path.stem for path in [*FOLDER.glob("*.ipynb"), *FOLDER.glob("solutions/*.ipynb")]}
+    names = [Path(name).stem for name in parser.parse_args(arguments).names]
+    if not known or not known.issuperset(names):
+        unknown = sorted(set(names) - known)
+        parser.error(
+            f"there is no {', '.join(unknown) or 'notebook'} in {FOLDER}: {', '.join(sorted(known)) or 'none'}"
+        )
     os.environ["CI"] = "1"  # what the solutions solve is not the learner's progress
-    names = names or sorted({path.stem for path in [*FOLDER.glob("*.ipynb"), *FOLDER.glob("solutions/*.ipynb")]})
-    for name in tqdm(names, desc="Notebooks", unit="lesson", disable=None):
-        build(Path(name).stem)
+    for name in tqdm(names or sorted(known), desc="Notebooks", unit="lesson", disable=None):
+        build(name)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

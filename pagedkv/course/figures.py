@@ -3,7 +3,7 @@
 Drawing twice changes no byte.
 """
 
-import sys
+import argparse
 from pathlib import Path
 
 from tqdm import tqdm
@@ -11,9 +11,20 @@ from tqdm import tqdm
 from pagedkv.course.draw.show import save
 from pagedkv.course.lessons import all_figures
 
-folder = Path(sys.argv[1] if len(sys.argv) > 1 else "figures")
-folder.mkdir(parents=True, exist_ok=True)
-for name, draw in tqdm(all_figures().items(), desc="Figures", unit="figure", disable=None):
-    picture, alt = draw()
-    save(picture, folder / name, alt)
-    tqdm.write(str(folder / name))
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser("python -m pagedkv.course.figures", description=__doc__.split("\n\n")[0])
+    parser.add_argument("folder", nargs="?", metavar="FOLDER", type=Path, default="figures")
+    folder = parser.parse_args(arguments).folder
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, draw in tqdm(all_figures().items(), desc="Figures", unit="figure", disable=None):
+            picture, alt = draw()
+            save(picture, folder / name, alt)
+            tqdm.write(str(folder / name))
+    except OSError as error:
+        parser.exit(1, f"{parser.prog}: {error}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from pagedkv.course.judge.beside import replace
+from pagedkv.files import replace
 
 READ = ("assignment", "student_id", "last_name", "first_name", "email", "score", "max_score")
 

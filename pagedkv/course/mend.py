@@ -12,7 +12,7 @@ from pathlib import Path
 
 import nbformat
 
-from pagedkv.course.judge.beside import replace
+from pagedkv.files import replace
 
 
 def mend(notebook: nbformat.NotebookNode) -> list[str]:

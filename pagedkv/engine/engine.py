@@ -6,7 +6,7 @@ It knows neither model nor tensor: `run` is a `runner.Runner`, or any function f
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
-from pagedkv.arguments import hashable, listed, whole_number
+from pagedkv.arguments import hashable, listed, shown, whole_number
 from pagedkv.block_pool import BlockPool
 from pagedkv.engine.interrupt import held
 from pagedkv.engine.request import GREEDY, Event, Generation, Sampling, Step, Token, Usage, usage_of
@@ -99,7 +99,7 @@ class Engine:
     def abort(self, request_id: int) -> None:
         """Let go of a request, waiting or running. Raises ValueError if it is unknown or has finished."""
         if request_id not in self._live:
-            raise ValueError(f"request_id must be of a request that waits or runs, not {request_id!r}")
+            raise ValueError(f"request_id must be of a request that waits or runs, not {shown(request_id)}")
         self._between_steps("abort")
         self._told = self._but(self._told, [self._live[request_id]])
         self._leave(self._live[request_id], "abort")
@@ -136,7 +136,7 @@ class Engine:
         if isinstance(prompt, str | bytes):
             raise TypeError("prompt must be token ids, not a string: encode it first")
         if not isinstance(sampling, Sampling):
-            raise TypeError(f"sampling must be a Sampling, not {sampling!r}")
+            raise TypeError(f"sampling must be a Sampling, not {shown(sampling)}")
         most = None if self.vocab_size is None else self.vocab_size - 1
         tokens = [whole_number("prompt", token, 0, most) for token in listed("prompt", prompt, "token ids")]
         if not tokens:

@@ -7,6 +7,7 @@ do.
 import math
 from collections.abc import Hashable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 from pagedkv.arguments import finite_number, whole_number
@@ -25,11 +26,12 @@ class Sampling:
     stop_token: int | None = None
 
     def __post_init__(self):
-        whole_number("max_new_tokens", self.max_new_tokens, 1)
-        finite_number("temperature", self.temperature, 0)
-        whole_number("seed", self.seed, -math.inf)
+        keep = partial(object.__setattr__, self)  # plain numbers: sums of a NumPy uint8 would overflow
+        keep("max_new_tokens", whole_number("max_new_tokens", self.max_new_tokens, 1))
+        keep("temperature", finite_number("temperature", self.temperature, 0))
+        keep("seed", whole_number("seed", self.seed, -math.inf))
         if self.stop_token is not None:
-            whole_number("stop_token", self.stop_token)
+            keep("stop_token", whole_number("stop_token", self.stop_token))
 
 
 GREEDY = Sampling()

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from pagedkv.arguments import whole_number
+from pagedkv.arguments import shown, whole_number
 from pagedkv.attention.checks import BLOCK_SIZES
 from pagedkv.attention.dispatch import pick_backend, torch_backend
 from pagedkv.device_tables import DeviceBlockTables
@@ -36,7 +36,7 @@ class Runner:
         self.max_running = whole_number("max_running", max_running, 1)
         self.max_blocks = num_blocks if max_blocks is None else whole_number("max_blocks", max_blocks, 1)
         if block_size not in BLOCK_SIZES:
-            raise ValueError(f"block_size must be a power of two from 1 to 256, not {block_size!r}")
+            raise ValueError(f"block_size must be a power of two from 1 to 256, not {shown(block_size)}")
         kv_shape = model.shape.kv_shape(model.dtype.itemsize)
         self.cache = PagedKVCache(kv_shape, num_blocks, block_size, device, model.dtype)
         self.tables, self.rows = DeviceBlockTables(max_running, self.max_blocks, device), Rows(max_running)

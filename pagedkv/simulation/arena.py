@@ -9,7 +9,7 @@ rounding is lost.
 from bisect import bisect_left, insort
 from typing import NamedTuple
 
-from pagedkv.arguments import one_of, whole_number
+from pagedkv.arguments import one_of, shown, whole_number
 
 MAX_SLOTS = 2**40
 
@@ -30,7 +30,7 @@ class OutOfMemory(RuntimeError):
         self.fragmented = total_free >= requested
         reason = "fragmentation" if self.fragmented else "too little memory is left"
         super().__init__(
-            f"{requested} slots requested, {total_free} free, the largest hole has {largest_hole}: {reason}"
+            f"{shown(requested)} slots requested, {total_free} free, the largest hole has {largest_hole}: {reason}"
         )
 
 
@@ -59,7 +59,7 @@ class _Contiguous:
         Raises ValueError, changing nothing, for one that is not out: freed before, or never given out.
         """
         if not isinstance(extent, Extent):
-            raise TypeError(f"extent must be an Extent that allocate returned, not {extent!r}")
+            raise TypeError(f"extent must be an Extent that allocate returned, not {shown(extent)}")
         if self._given.get(extent.start) != extent:
             raise ValueError(
                 f"extent must be one that is allocated now, not {extent}: it was freed before or never given out"

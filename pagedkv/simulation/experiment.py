@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import cache, lru_cache
 
+from pagedkv.arguments import one_of
 from pagedkv.simulation.arena import Arena, BuddyArena
 from pagedkv.simulation.policies import GrowByCopy, MaxLength, Oracle, Paged, Policy, PowerOfTwo
 from pagedkv.simulation.simulator import simulate
@@ -44,7 +45,7 @@ def requests_that_fit(workload: str) -> tuple[Request, ...]:
 @lru_cache(maxsize=32)
 def run(workload: str, policy: str) -> Timeline:
     """The run of `requests_that_fit(workload)` under `policy`."""
-    return simulate(requests_that_fit(workload), POLICIES[policy](CAPACITY), CAPACITY)
+    return simulate(requests_that_fit(workload), POLICIES[one_of("policy", policy, POLICIES)](CAPACITY), CAPACITY)
 
 
 @lru_cache(maxsize=64)

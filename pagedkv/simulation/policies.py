@@ -6,11 +6,11 @@ a request can never fit. `grow_all` grows all by many tokens at once, as far as 
 
 from functools import cached_property
 
-from pagedkv.arguments import finite_number, whole_number
-from pagedkv.block_pool import MAX_BLOCKS, OutOfBlocks
+from pagedkv.arguments import finite_number, shown, whole_number
+from pagedkv.block_pool import OutOfBlocks
 from pagedkv.simulation.arena import Arena, BuddyArena
 from pagedkv.simulation.workload import Request
-from pagedkv.sizing import BLOCK_SIZE, ceil_div
+from pagedkv.sizing import BLOCK_SIZE, MAX_BLOCK_SIZE, MAX_BLOCKS, ceil_div
 
 
 class Policy:
@@ -38,15 +38,16 @@ class Policy:
 
     def _check_new(self, request: Request) -> None:
         if not isinstance(request, Request):
-            raise TypeError(f"request must be a Request, not {request!r}")
+            raise TypeError(f"request must be a Request, not {shown(request)}")
         if request.request_id in self.held:
             raise ValueError(f"request {request.request_id} is held already")
         if reason := self.refusal(request):
             raise ValueError(reason)
 
     def _check_held(self, request: Request) -> None:
-        if request.request_id not in self.held:
-            raise ValueError(f"request {request.request_id} is not held: it was never admitted, or released before")
+        if not isinstance(request, Request) or request.request_id not in self.held:
+            what = shown(getattr(request, "request_id", request))
+            raise ValueError(f"request {what} is not held: it was never admitted, or released before")
 
 
 class Reservation(Policy):
@@ -54,7 +55,7 @@ class Reservation(Policy):
 
     def __init__(self, arena: Arena | BuddyArena):
         if not isinstance(arena, (Arena, BuddyArena)):
-            raise TypeError(f"arena must be an Arena or a BuddyArena, not {arena!r}")
+            raise TypeError(f"arena must be an Arena or a BuddyArena, not {shown(arena)}")
         self.arena = arena
         self.slots = arena.capacity
 
@@ -168,9 +169,9 @@ class GrowByCopy(Reservation):
 
     def _grown(self, size: int, tokens: int) -> int:
         """`size` grown by `factor` until it holds more than `tokens`."""
-        while size <= tokens:
-            size = max(int(size * self.factor), size + 1)
-        return min(size, self.arena.largest_request)
+        while size <= min(tokens, most := self.arena.largest_request):
+            size = max(int(min(size * self.factor, most)), size + 1)
+        return min(size, most)
 
     def _move(self, request_id: int) -> None:
         old = self.held[request_id]
@@ -190,7 +191,7 @@ class Paged(Policy):
 
     def __init__(self, num_blocks: int, block_size: int = BLOCK_SIZE, watermark: float = 0.01):
         self.num_blocks = whole_number("num_blocks", num_blocks, 1, MAX_BLOCKS)
-        self.block_size = whole_number("block_size", block_size, 1, MAX_BLOCKS)
+        self.block_size = whole_number("block_size", block_size, 1, MAX_BLOCK_SIZE)
         self.watermark_blocks = int(finite_number("watermark", watermark, 0, 1) * self.num_blocks)
         self.slots = self.num_blocks * self.block_size
         self.num_free = self.num_blocks
@@ -202,10 +203,8 @@ class Paged(Policy):
     def refusal(self, request: Request) -> str | None:
         needed = self._blocks(request.total_tokens)
         if needed > self.num_blocks:
-            return (
-                f"request {request.request_id} needs {needed} blocks of {self.block_size} slots, the pool has "
-                f"{self.num_blocks} in total"
-            )
+            total = f"the pool has {self.num_blocks} in total"
+            return f"request {request.request_id} needs {needed} blocks of {self.block_size} slots, {total}"
 
     def admit(self, request: Request) -> None:
         """Take blocks for the prompt. Raises OutOfBlocks, changing nothing, when that would go below the watermark;

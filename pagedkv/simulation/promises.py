@@ -5,7 +5,7 @@ name; the package's own policies are not watched as they run.
 from collections.abc import Mapping
 from itertools import pairwise
 
-from pagedkv.arguments import whole_number
+from pagedkv.arguments import shown, whole_number
 from pagedkv.simulation.arena import Extent
 from pagedkv.simulation.log import Stay
 from pagedkv.simulation.policies import Policy
@@ -15,7 +15,7 @@ from pagedkv.simulation.timeline import Timeline
 def check_policy(policy: Policy) -> int:
     """Raise unless a policy has all that a run needs, and holds nothing yet. Returns its slots."""
     if not isinstance(policy, Policy):
-        raise TypeError(f"policy must be a Policy, not {policy!r}")
+        raise TypeError(f"policy must be a Policy, not {shown(policy)}")
     name = type(policy).__name__
     for verb in ("admit", "grow", "release"):
         if not callable(getattr(policy, verb, None)):
@@ -25,7 +25,7 @@ def check_policy(policy: Policy) -> int:
         whole_number(f"block_size of policy {name}", policy.block_size, 1, slots)
     whole_number(f"copied_tokens of policy {name}", policy.copied_tokens)
     if not isinstance(policy.held, Mapping):
-        raise TypeError(f"held of policy {name} must be a dict from request ids, not {policy.held!r}")
+        raise TypeError(f"held of policy {name} must be a dict from request ids, not {shown(policy.held)}")
     if policy.held:
         raise ValueError(f"policy must hold no request at the start, not {sorted(policy.held)}")
     return slots
@@ -45,7 +45,7 @@ def extent_of(policy: Policy, request_id: int) -> Extent:
     extent = held.get(request_id) if isinstance(held, Mapping) else None
     if not isinstance(extent, Extent):
         name = type(policy).__name__
-        raise TypeError(f"held of policy {name} must map request {request_id} to its Extent, not to {extent!r}")
+        raise TypeError(f"held of policy {name} must map request {request_id} to its Extent, not to {shown(extent)}")
     return extent
 
 

@@ -8,14 +8,14 @@ for a fork of another.
 
 import random
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable
 from statistics import fmean
 
-from pagedkv.arguments import whole_number
+from pagedkv.arguments import finite_number, listed, shown, whole_number
 from pagedkv.block_pool import BlockPool
 from pagedkv.block_table import BlockTable
 from pagedkv.simulation.workload import Request
-from pagedkv.sizing import BLOCK_SIZE, ceil_div
+from pagedkv.sizing import BLOCK_SIZE, MAX_BLOCK_SIZE, ceil_div
 
 # Kwon et al., SOSP 2023, section 6.3: % of blocks saved, by number of sequences. For ShareGPT the two ends of a range.
 PUBLISHED = {
@@ -34,12 +34,12 @@ class SharedRequest:
     """
 
     def __init__(self, pool: BlockPool, prompt_tokens: int, num_sequences: int, switch: float = 0.0, seed: int = 0):
-        if not 0 <= switch <= 1:
-            raise ValueError(f"switch must be a number from 0 to 1, not {switch!r}")
-        self._switch, self._random = switch, random.Random(seed)
+        num_sequences = whole_number("num_sequences", num_sequences, 1)
+        self._switch = finite_number("switch", switch, 0, 1)
+        self._random = random.Random(whole_number("seed", seed))
         prompt = BlockTable(pool)
-        prompt.append(prompt_tokens)
-        self.tables = [prompt, *(prompt.fork() for _ in range(whole_number("num_sequences", num_sequences, 1) - 1))]
+        prompt.append(whole_number("prompt_tokens", prompt_tokens))
+        self.tables = [prompt, *(prompt.fork() for _ in range(num_sequences - 1))]
 
     @property
     def num_tokens(self) -> int:
@@ -65,7 +65,7 @@ class SharedRequest:
 
 
 def share_saved(
-    requests: Sequence[Request],
+    requests: Iterable[Request],
     num_sequences: int,
     switch: float = 0.0,
     block_size: int = BLOCK_SIZE,
@@ -80,12 +80,16 @@ def share_saved(
     prefill. Counting starts when as many requests have ended as run at a time, so that the batch mixes long and short
     ones. `switch` 0: parallel sampling.
     """
-    if len(requests) < 3 * whole_number("concurrent", concurrent, 1):
+    requests, concurrent = listed("requests", requests, "Request objects"), whole_number("concurrent", concurrent, 1)
+    if wrong := [request for request in requests if not isinstance(request, Request)]:
+        raise TypeError(f"requests must hold Request objects, not {shown(wrong[0])}")
+    if len(requests) < 3 * concurrent:
         raise ValueError(f"requests must be at least 3 * concurrent = {3 * concurrent}, not {len(requests)}")
     num_sequences, block_size = (
         whole_number("num_sequences", num_sequences, 1),
-        whole_number("block_size", block_size, 1),
+        whole_number("block_size", block_size, 1, MAX_BLOCK_SIZE),
     )
+    seed = whole_number("seed", seed)
     longest = max(request.total_tokens for request in requests)
     pool = BlockPool(2 * (concurrent + 1) * num_sequences * (longest // block_size + 2), block_size)  # more than enough
     waiting, running, ratios = deque(requests), [], []

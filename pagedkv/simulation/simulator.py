@@ -23,7 +23,7 @@ from heapq import heappop, heappush
 
 from tqdm import tqdm
 
-from pagedkv.arguments import finite_number, listed, whole_number
+from pagedkv.arguments import finite_number, listed, shown, whole_number
 from pagedkv.block_pool import OutOfBlocks
 from pagedkv.simulation.arena import MAX_SLOTS, Arena, BuddyArena, Extent, OutOfMemory
 from pagedkv.simulation.log import Layout, Log, Stay
@@ -210,7 +210,7 @@ def _arrivals(requests: list[Request], policy: Policy, step_s: float, log: Log) 
     arrivals, seen, last_s = deque(), set(), 0.0
     for request in requests:
         if not isinstance(request, Request):
-            raise TypeError(f"requests must hold Request objects, not {request!r}")
+            raise TypeError(f"requests must hold Request objects, not {shown(request)}")
         if request.request_id in seen:
             raise ValueError(f"requests must have different ids, not {request.request_id} twice")
         if request.arrival_s < last_s:

@@ -8,6 +8,7 @@ import json
 import os
 from collections import deque
 from collections.abc import Iterator, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, fields
 from functools import cache, partial
 from importlib.resources import files
@@ -16,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pagedkv.arguments import finite_number, one_of, whole_number
+from pagedkv.arguments import finite_number, flag, one_of, shown, whole_number
 from pagedkv.simulation.trace_rows import MAX_S, MAX_TOKENS, PER_UNIT
 from pagedkv.simulation.traces import read_columns
 
@@ -76,6 +77,8 @@ def sample_requests(name: str, n: int, rate: float | None = None, seed: int = 0)
         prompts = np.minimum(prompts, longest - 1)
         outputs = np.minimum(outputs, longest - prompts)
     arrivals = np.zeros(n) if rate is None else np.cumsum(rng.exponential(1 / rate, n))
+    if not arrivals[-1] <= MAX_S:
+        raise ValueError(f"rate must be so high that {n} requests arrive within {MAX_S:,} seconds, not {rate}")
     return [
         Request(i, *row)
         for i, row in enumerate(zip(arrivals.tolist(), prompts.tolist(), outputs.tolist(), strict=True))
@@ -86,7 +89,7 @@ def length_table(name: str) -> dict:
     """The shipped table of one workload: its source, and the prompts' and the outputs' mean and quantiles or gamma
     shape.
     """
-    return _tables()[one_of("name", name, WORKLOADS)]
+    return deepcopy(_tables()[one_of("name", name, WORKLOADS)])
 
 
 class Trace(Sequence):
@@ -135,15 +138,13 @@ def load_trace(path, *, limit: int | None = None, unit: str | None = None, skip_
     Raises ValueError that says what was found, with the line number where it is a line: anything that is not a request,
     lines out of time order. Warns where milliseconds look like seconds and no unit was stated. Needs pyarrow.
     """
-    if not isinstance(path, str | os.PathLike):
-        raise TypeError(f"path must name a file, not be {path!r}")
+    if not isinstance(path, str | os.PathLike) or "\0" in str(path):
+        raise TypeError(f"path must name a file, not be {shown(path)}")
     if limit is not None:
         limit = whole_number("limit", limit, 1)
     if unit is not None:
         one_of("unit", unit, PER_UNIT)
-    if not isinstance(skip_empty, bool):
-        raise TypeError(f"skip_empty must be True or False, not {skip_empty!r}")
-    columns, skipped = read_columns(Path(path), limit, unit, skip_empty)
+    columns, skipped = read_columns(Path(path), limit, unit, flag("skip_empty", skip_empty))
     return Trace(*columns, skipped)
 
 

@@ -4,6 +4,7 @@ The Sphinx project is laid out in build/book: what site/ holds, a page for each 
 README.md, a page for each room of the engine. A file that has not changed is not touched: Sphinx reads it only once.
 """
 
+import argparse
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -83,7 +84,10 @@ def _room(name: str, folder: str) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def main(html: Path) -> int:
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser("python -m pagedkv.course.book", description=__doc__.split("\n\n")[0])
+    parser.add_argument("folder", nargs="?", metavar="FOLDER", type=Path, default=ROOT / "build" / "html")
+    html = parser.parse_args(arguments).folder.resolve()
     book, read = ROOT / "build" / "book", ROOT / "build" / "doctrees"
     lay_out(book)
     release = f"release={import_module('pagedkv').__version__}"
@@ -95,4 +99,4 @@ def main(html: Path) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "build" / "html").resolve()))
+    sys.exit(main())

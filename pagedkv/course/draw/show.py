@@ -18,8 +18,10 @@ from inspect import getsource
 from io import BytesIO
 from pathlib import Path
 
+from pagedkv.arguments import shown
 from pagedkv.course.draw import style
 from pagedkv.course.draw.canvas import Canvas
+from pagedkv.files import replace
 
 DOTS = 192  # per inch: two to a CSS pixel, crisp on a laptop's screen
 
@@ -46,8 +48,8 @@ def save(picture, stem, alt: str) -> None:
     alt, stem = _words(alt), Path(stem)
     figure = _figure(picture)
     svg = picture.svg(alt) if isinstance(picture, Canvas) else _svg(figure, alt)
-    stem.with_suffix(".svg").write_text(svg + "\n", encoding="utf-8", newline="\n")
-    stem.with_suffix(".png").write_bytes(_png(figure))
+    replace(stem.with_suffix(".svg"), svg + "\n")
+    replace(stem.with_suffix(".png"), _png(figure))
     _close(figure)
 
 
@@ -58,6 +60,8 @@ def _words(alt) -> str:
 
 
 def _figure(picture):
+    if not hasattr(picture, "figure" if isinstance(picture, Canvas) else "get_figwidth"):
+        raise TypeError(f"picture must be a Canvas or a matplotlib Figure, not {shown(picture)}")
     return picture.figure() if isinstance(picture, Canvas) else picture
 
 

