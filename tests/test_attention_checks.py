@@ -275,3 +275,4 @@ def test_a_bad_call_to_blockwise_attention(change, message):
 def test_scores_and_values_of_a_block_have_the_same_keys(keys):
     with pytest.raises(ValueError, match="^values must have a row for each key of scores"):
         SoftmaxState().update(torch.ones(2, keys[0]), torch.ones(keys[1], 16))
+    assert SoftmaxState().update(torch.ones(4), torch.arange(4.0)).output() == 1.5  # one query, numbers as values

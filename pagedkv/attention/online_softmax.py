@@ -27,7 +27,8 @@ class SoftmaxState:
         """The state of one block alone: scores [..., num_queries, num_keys] (-inf where masked), values [..., num_keys,
         head_dim].
         """
-        if not scores.shape[-1] or scores.shape[-1:] != values.shape[-2:-1]:
+        keys = values.shape[-min(2, values.dim())] if values.dim() else 0
+        if not keys or scores.shape[-1:] != (keys,):
             raise ValueError(
                 f"values must have a row for each key of scores {list(scores.shape)}, one at least, not the shape "
                 f"{list(values.shape)}"

@@ -4,6 +4,7 @@ shapes (--sweep SEED).
 
 import argparse
 import sys
+from io import TextIOWrapper
 from pathlib import Path
 
 import torch
@@ -23,6 +24,8 @@ def main(arguments: list[str] | None = None) -> dict:
     """Measure what the arguments ask for, print the tables and return the record that `--out` writes."""
     parser = _parser()
     options = parser.parse_args(arguments)
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal that is not UTF-8 shows what it can
     try:
         device = here(options.device or ("cuda" if torch.cuda.is_available() else "cpu"))
         cases = [named(name) for name in options.case] + [parse(text) for text in options.shape]

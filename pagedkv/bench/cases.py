@@ -145,11 +145,14 @@ def parse(text: str) -> Case:
     for name, value in (
         ("batch", batch),
         ("length", length),
+        ("q_heads", q_heads),
         ("kv_heads", kv_heads),
         ("head_dim", head_dim),
         ("block_size", block_size),
     ):
         whole_number(name, value, 1)
+    if q_heads % kv_heads:
+        raise ValueError(f"q_heads must be a multiple of the {kv_heads} KV heads, not {q_heads}")
     return even(text, batch, length, q_heads=q_heads, kv_heads=kv_heads, head_dim=head_dim, block_size=block_size)
 
 

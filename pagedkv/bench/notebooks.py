@@ -79,6 +79,8 @@ def main(arguments: list[str] | None = None) -> int:
     root = options.root.resolve()
     os.environ["CI"] = "1"  # no progress is written
     paths = sorted(root.glob("notebooks/*.ipynb")) + sorted(root.glob("notebooks/solutions/*.ipynb"))
+    if not paths or options.jobs < 1:
+        parser.error(f"--jobs must be at least 1, not {options.jobs}" if paths else f"there is no notebook in {root}")
     with ThreadPoolExecutor(options.jobs) as pool:
         done = pool.map(partial(measure_notebook, root=root), paths)
         records = list(tqdm(done, total=len(paths), desc="Notebooks", unit="notebook", disable=None))

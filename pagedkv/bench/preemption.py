@@ -105,7 +105,7 @@ def timed(call: Callable[[], object]) -> float:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser("python -m pagedkv.bench.preemption", description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=writable, required=True, help="the record, a JSON file")
     out = parser.parse_args().out
     if not torch.cuda.is_available():

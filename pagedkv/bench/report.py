@@ -122,8 +122,11 @@ def engine_table(record: dict) -> str:
 
 def write(path: Path, record: dict) -> None:
     """The record as JSON, numbers rounded to five digits."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    replace(path, json.dumps(_rounded(record), indent=1, ensure_ascii=False) + "\n")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace(path, json.dumps(_rounded(record), indent=1, ensure_ascii=False) + "\n")
+    except OSError as error:
+        raise SystemExit(f"{path} is not written: {error.strerror}; what was measured stands above") from None
 
 
 def _rounded(value):

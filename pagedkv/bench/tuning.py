@@ -137,6 +137,8 @@ def measure_ways(case: Case, device: torch.device) -> dict[str, float]:
 
 def counters(text: str) -> dict[str, dict[str, float]]:
     """COUNTERS in ncu's raw CSV, of the last launch of each kernel: its name -> counter -> value, in ncu's units."""
+    if '"ID"' not in text:
+        raise ValueError("a profile must be what ncu --csv --page raw writes, with a column ID")
     names, _, *rows = csv.reader(text[text.index('"ID"') :].splitlines())
     launches = [dict(zip(names, row, strict=True)) for row in rows]
     return {
@@ -171,8 +173,11 @@ def main(arguments: list[str] | None = None) -> None:
     if chosen.once:
         return once(GRID[chosen.once], device)
     if chosen.profile:
-        record = json.loads(chosen.out.read_text(encoding="utf-8"))
-        record["profiles"] = {path.stem: counters(path.read_text(encoding="utf-8")) for path in chosen.profile}
+        try:
+            record = json.loads(chosen.out.read_text(encoding="utf-8"))
+            record["profiles"] = {path.stem: counters(path.read_text(encoding="utf-8")) for path in chosen.profile}
+        except (OSError, ValueError) as error:  # no file, or neither a record nor what ncu writes
+            parser.error(str(error))
     else:
         record = {
             "provenance": provenance(device, "python -m pagedkv.bench.tuning --out tuning_h200.json"),

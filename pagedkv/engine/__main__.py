@@ -5,6 +5,7 @@ holds; `--requests FILE` serves a file of prompts, one a line, and prints a tabl
 import argparse
 import sys
 from collections import defaultdict
+from io import TextIOWrapper
 from pathlib import Path
 
 import torch
@@ -74,6 +75,13 @@ def serve(engine: Engine, texts: list[str], encode, decode, sampling: Sampling) 
     )
 
 
+def lines_of(path: Path) -> list[str]:
+    try:
+        return path.read_text(encoding="utf-8-sig").splitlines()
+    except UnicodeDecodeError:
+        raise ValueError(f"{path} is no text in UTF-8") from None
+
+
 def main(arguments=None) -> int:
     parser = argparse.ArgumentParser(prog="python -m pagedkv.engine", description=__doc__)
     parser.add_argument("text", nargs="?", help='what the answer goes on from, such as "**HAMLET**"')
@@ -87,9 +95,11 @@ def main(arguments=None) -> int:
     if (given.text is None) == (given.requests is None):
         parser.error("give either a text or --requests FILE")
     torch.set_num_threads(min(torch.get_num_threads(), 2))
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal that is not UTF-8 shows what it can
     try:
-        texts = [given.text] if given.requests is None else given.requests.read_text(encoding="utf-8").splitlines()
-        texts = [text for text in texts if text.strip()]
+        texts = [given.text] if given.requests is None else lines_of(given.requests)
+        texts = [text for text in texts if text.strip() and text.encode()]  # what a shell hands over may be no text
         if not texts:
             parser.error("there is no prompt" + (f" in {given.requests}" if given.requests else ""))
         model, encode, decode, stop = load(given.model)
