@@ -1,0 +1,38 @@
+"""Predictions of lesson 4.6: how long the others wait for one, what a cut without lengths leaves idle, what a stale
+table leaves out, and what one sequence too many costs.
+"""
+
+from pagedkv.course.judge.prediction import Prediction
+
+PREDICTIONS = (
+    Prediction(
+        "4.6-uncut",
+        "over nine tenths",
+        "35 places never get an item, and the other 64 wait for the longest sequence, which is over 13 times the "
+        "mean of all.",
+        options=("about a third", "about two thirds", "over nine tenths"),
+    ),
+    Prediction(
+        "4.6-blind",
+        "about four tenths",
+        "132 items for 99 places: a third of the places get a second one, and the others wait for it.",
+        options=("about a tenth", "about four tenths", "about seven tenths"),
+    ),
+    Prediction(
+        "4.6-stale",
+        "the newest tokens are not read, and nobody says so",
+        "The kernel reads up to the end that the table gives, the length of a step ago, and does not compare the two.",
+        options=(
+            "the results are right: a plan changes no result",
+            "the newest tokens are not read, and nobody says so",
+            "the kernel stops with an error",
+        ),
+    ),
+    Prediction(
+        "4.6-one-more",
+        49.5,
+        "The last sequence runs alone, for as long as the 99 before it: 100 items in 198 places.",
+        unit="%",
+        near=0.03,
+    ),
+)
