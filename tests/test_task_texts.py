@@ -11,7 +11,7 @@ from pagedkv.course import editions
 HANDED_OVER = {
     "2.1-config", "2.2-holes", "2.3-read", "2.3-preempt", "3.1-translate", "3.2-append", "3.2-slots", "3.2-write",
     "3.1-pool", "3.3-cow", "3.3-names", "3.3-match",
-    "4.1-decode", "4.2-merge", "4.4-merge", "4.4-predict", "5.2-data-flow", "5.2-owner", "5.2-damage",
+    "4.1-decode", "4.2-merge", "4.4-merge", "4.4-predict", "4.6-items", "5.2-data-flow", "5.2-owner", "5.2-damage",
     "5.2-suspects", "5.2-merge", "6.1-flatten", "6.1-attend",
     "6.2-split", "6.2-steps", "6.2-schedule",
     "6.3-victims",
