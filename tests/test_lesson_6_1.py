@@ -210,7 +210,9 @@ WRONG = {
         ),
         (changed_attention(tables=lambda t, i: t[0].clamp(min=0).repeat(4)), "read by the first row"),
         (changed_attention(whole=True), "read whole"),
-        (changed_attention(corner=True), "aligned at the top left"),
+        (changed_attention(ahead=0), "aligned at the top left"),
+        (changed_attention(ahead=99), "sees the tokens behind it"),
+        (changed_attention(one_head=True), "all query heads read KV head 0"),
         (changed_attention(rows=lambda s, count: [*range(count), s[-1]]), "query_start_loc says where"),
         (spoils_the_cache, "the cache does not hold k and v"),
         (decodes_only, "raises ValueError|raises"),
@@ -241,6 +243,7 @@ WRONG = {
             if SAME(a, b, t) is None else SAME(a, b, t),
             "can still become a tie",
         ),
+        (lambda a, b, t: SAME(a, b, t * 0.999), "exactly the tolerance is allowed, and a margin"),
         (lambda a, b, t: not SAME(a, b, t), "opposite|expected|False"),
     ],
 }  # fmt: skip

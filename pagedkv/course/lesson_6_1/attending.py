@@ -15,7 +15,7 @@ LAYERS, Q_HEADS, KV_HEADS, DIM, BLOCK, BLOCKS = 2, 4, 2, 16, 4, 14
 
 def attend(
     cache, batch, layer, q, k, v, *, write=True, early=False, write_to=None, read_from=None, slots=None, lens=None,
-    rows=None, tables=None, whole=False, corner=False, exchanged=False,
+    rows=None, tables=None, whole=False, ahead=None, exchanged=False, one_head=False,
 ):  # fmt: skip
     """The output of the batch's queries. The keyword arguments make the usual mistakes."""
     import torch
@@ -36,18 +36,21 @@ def attend(
         blocks = (batch.block_tables[i] if tables is None else tables(batch.block_tables, i))[:needed].long()
         place = layer if read_from is None else read_from
         keys, values = (x[place][blocks].flatten(0, 1)[: None if whole else length] for x in (cache.k, cache.v))
-        out.append(_attention(q[starts[i] : starts[i + 1]], keys, values, corner))
+        if one_head:
+            keys, values = (x[:, :1].expand(-1, KV_HEADS, -1) for x in (keys, values))
+        out.append(_attention(q[starts[i] : starts[i + 1]], keys, values, ahead))
     if early:
         store()
     return torch.cat(out)
 
 
-def _attention(q, k, v, corner=False):
+def _attention(q, k, v, ahead=None):
+    """The first query sees `ahead` tokens before it, None for all that are there."""
     import torch
 
     k, v = (x.repeat_interleave(Q_HEADS // KV_HEADS, 1) for x in (k, v))
     scores = torch.einsum("qhd,khd->hqk", q, k) / DIM**0.5
-    last = torch.arange(len(q))[:, None] + (0 if corner else len(k) - len(q))
+    last = torch.arange(len(q))[:, None] + (len(k) - len(q) if ahead is None else ahead)
     weights = scores.masked_fill(torch.arange(len(k)) > last, -torch.inf).softmax(-1).nan_to_num()
     return torch.einsum("hqk,khd->qhd", weights, v)
 
@@ -142,7 +145,10 @@ MISTAKES = (
     (_with(tables=lambda tables, i: tables[0].clamp(min=0).repeat(4)),
      "every sequence is read by the first row of block_tables; each has a row of its own"),
     (_with(whole=True), "the last block is read whole; of it only the slots below seq_lens count"),
-    (_with(corner=True),
+    (_with(ahead=BLOCKS * BLOCK),
+     "a query of a chunk sees the tokens behind it: each is to see itself and what came before"),
+    (_with(one_head=True), "all query heads read KV head 0; each group of them has a KV head of its own"),
+    (_with(ahead=0),
      "the mask is aligned at the top left: the queries are the last tokens of their sequence, not the first"),
     (_with(rows=lambda starts, count: [*range(count), starts[-1]]),
      "sequence i does not begin at row i: query_start_loc says where"),

@@ -138,7 +138,7 @@ def _pairs(margins, moves):
 def _apart(random):
     import torch
 
-    yield from _pairs((2.0, 0.5, 0.0), (1.0, 0.5, 0.25))(random)
+    yield from _pairs((2.0, 0.5, 0.0), (1.0, 0.5, 0.25, 0.1875))(random)
     row = torch.tensor([9.0, 1.0, 2.0, 3.0])
     yield row, torch.tensor([9.0, 1.0, torch.nan, 3.0]), TOLERANCE
     yield row, row + 0.5, TOLERANCE
@@ -154,7 +154,8 @@ def _too_close(random):
     for one, other in ((0.75, 0.5), (0.5, 0.75)):  # the reference's margin counts
         yield torch.tensor([4.0, 4.0 - one, 0.0]), torch.tensor([4.0, 4.0 - other, 0.0]), TOLERANCE
     yield torch.tensor([4.0, 3.5, 0.0]), torch.tensor([3.75, 3.75, 0.0]), TOLERANCE
-    yield torch.tensor([4.0, 4.0, 0.0]), torch.tensor([4.0, 4.0, 0.5]), TOLERANCE
+    for low, high in ((0.0, 0.5), (1.0, 0.0)):
+        yield torch.tensor([4.0, 4.0, low]), torch.tensor([4.0, 4.0, high]), TOLERANCE
 
 
 def _margin_equal(a, b, t):
@@ -191,6 +192,8 @@ SAME_MISTAKES = (
      "the margin is one of logits, as the tolerance is; probabilities are another scale"),
     (_margin_equal,
      "a margin of exactly twice the tolerance can still become a tie: None"),
+    (lambda a, b, t: False if not bool(((a - b).abs() < t).all()) else _margin_equal(a, b, t),
+     "a difference of exactly the tolerance is allowed, and a margin of exactly twice the tolerance is None"),
 )  # fmt: skip
 
 

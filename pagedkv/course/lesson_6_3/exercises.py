@@ -138,6 +138,10 @@ def _layer_by_layer(tokens, block_size, shape, bandwidth, latency, gathered):
     return seconds + gathered * 2 * (2 * shape.num_layers - 1) * latency
 
 
+def _rounded_down(tokens, block_size, *others):
+    return swap_seconds(tokens // block_size * block_size, block_size, *others)
+
+
 def _latency_once(tokens, block_size, shape, bandwidth, latency, gathered):
     copies = 1 if gathered else ceil_div(tokens, block_size) * shape.num_layers * 2
     return swap_seconds(tokens, block_size, shape, bandwidth, latency, gathered) - copies * latency
@@ -146,7 +150,10 @@ def _latency_once(tokens, block_size, shape, bandwidth, latency, gathered):
 SWAP_MISTAKES = [
     (_swap(ways=1), "that is one way: the K and V also come back"),
     (_swap(copies=lambda blocks, shape: blocks), "each layer's K, and V, of a block is a copy of its own"),
-    (_swap(copies=lambda blocks, shape: blocks * shape.num_layers), "K and V are two tensors, so two copies"),
+    (
+        _swap(copies=lambda blocks, shape: blocks * shape.num_layers),
+        "half of the copies are missing: K and V are copied apart, and both ways",
+    ),
     (_swap(copies=lambda blocks, shape: blocks * 2), "each layer has tensors of its own, so copies of its own"),
     (
         _swap(moved=lambda tokens, blocks, size, shape: tokens * shape.bytes_per_token),
@@ -156,6 +163,8 @@ SWAP_MISTAKES = [
         _swap(moved=lambda tokens, blocks, size, shape: tokens // size * size * shape.bytes_per_token),
         "the last block, partly filled, moves too",
     ),
+    (_rounded_down, "the last block, partly filled, moves too, in copies of its own"),
+    (lambda *case: 1e3 * swap_seconds(*case), "seconds are asked for, not milliseconds"),
     (_swap(waits=False), "every copy costs `latency`, beside its bytes"),
     (_layer_by_layer, "gathered, everything goes in one copy each way, all layers together"),
     (_latency_once, "`latency` is paid on the way back too"),

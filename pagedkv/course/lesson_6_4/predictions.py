@@ -28,7 +28,7 @@ PREDICTIONS = (
         "6.4-fp8",
         93,
         "Where two tokens are nearly as likely, a small error exchanges them. The text is as likely as before: its "
-        "loss rises by a thousandth.",
+        "loss hardly moves, as the next cell shows.",
         unit="%",
         near=0.04,
     ),

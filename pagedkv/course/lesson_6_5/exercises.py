@@ -85,6 +85,8 @@ MISTAKES = (
      "the later queries of a chunk see its earlier ones too"),
     (_with(lens=lambda p, s: _each(s, lambda a, b: p[a])),
      "a query sees what was stored before, and of its own chunk all up to itself"),
+    (_with(lens=lambda p, s: _each(s, lambda a, b: b - a)),
+     "that is how many queries its sequence has in this step; a query sees the tokens up to itself"),
     (_with(lens=lambda p, s: [i + 1 for a, b in zip(s, s[1:], strict=False) for i in range(b - a)]),
      "what was stored in earlier steps is seen too: count from the beginning of the sequence"),
     (_with(lens=lambda p, s: range(1, len(p) + 1)), "lengths count in the sequence, not along the batch"),
