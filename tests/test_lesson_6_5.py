@@ -398,6 +398,27 @@ def test_until_it_is_written_the_lessons_function_serves(capsys):
     assert exercises.or_the_lessons(decodes_in_a_loop) is decodes_in_a_loop
 
 
+def idle(running, waiting, *_):
+    while waiting:
+        running.append(waiting.popleft())
+    return []
+
+
+def raises(*given):
+    idle(*given)
+    return 1 / 0
+
+
+@pytest.mark.parametrize(("schedule", "error", "words"), [
+    (idle, RuntimeError, "returns nobody, though requests run"), (raises, ZeroDivisionError, "division"),
+])  # fmt: skip
+def test_a_schedule_that_goes_wrong_says_so_and_does_not_hang(schedule, error, words):
+    engine = own_engine.engine(plays.load()[0], 8, schedule=schedule)
+    with pytest.raises(error, match=words):
+        engine.generate([[1, 2], [3]])
+    assert not engine.busy
+
+
 def test_an_adapter_can_be_shown():
     assert "def append(self, n):" in piece("pagedkv.course.lesson_6_5.wrappers:OwnTable", "def __init__", "Appended")
 

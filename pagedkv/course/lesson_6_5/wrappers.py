@@ -133,9 +133,13 @@ class ByHand(Scheduler):
     def schedule(self) -> Step:
         self.calls["schedule"] += 1
         before, running = dict(self.running), list(self.running.values())
-        work = self.decide(running, self.waiting, self.pool, self.token_budget, self.watermark_blocks, self.new_table)
-        self.running = {request.request_id: request for request in running}
-        step = Step(work=list(work))
+        given = self.pool, self.token_budget, self.watermark_blocks, self.new_table
+        try:
+            step = Step(work=list(self.decide(running, self.waiting, *given)))
+        finally:  # if it raises, those that it admitted can be let go of
+            self.running = {request.request_id: request for request in running}
+        if running and not step.work:
+            raise RuntimeError("schedule returns nobody, though requests run: they would stand still for ever")
         for request, n in step.work:
             stored = request.num_stored
             step.slots += [request.table.translate(position)[3] for position in range(stored - n, stored)]
