@@ -216,6 +216,15 @@ class MovesEarly(Doubling):
             self.arena.free(old)
 
 
+class CountsTooSoon(Doubling):
+    def grow(self, request):
+        self.stored[request.request_id] += 1
+        old = self.held[request.request_id]
+        if self.stored[request.request_id] > old.requested:
+            self.held[request.request_id] = self.arena.allocate(2 * old.requested)
+            self.arena.free(old)
+
+
 class LosesTheOld(Doubling):
     def give_back(self, old):
         self.copied_tokens += old.requested
@@ -346,6 +355,7 @@ WRONG = {  # name: [(answer, words of the verdict)]; of a pair, one is right
         (MovesLate, "stores more tokens than it holds slots"),
         (MovesAlways, "is moved though its extent has room"),
         (MovesEarly, "is moved though its extent has room"),
+        (CountsTooSoon, "counts no token for which `allocate` raises"),
         (LosesTheOld, "an extent is lost, or was given back too early"),
         (NeverGivesBack, "a request is refused, though it fits an empty arena"),
         (KeepsTheName, "`release` has to take the request out of `held`"),
@@ -487,13 +497,13 @@ def under_load(policy, arena=Arena, requests=300):
 def copied():
     policy = GrowByCopy(Arena(4096), initial=64, factor=2.0)
     simulate([Request(0, 0.0, MIRA.prompt_tokens, MIRA.output_tokens)], policy, 4096)
-    return f"{policy.copied_tokens}, about as many as there are"
+    return f"about {round(policy.copied_tokens, -2)}"
 
 
 def waits():
     run = under_load(Oracle)
     waiting = run.waiting > 0
-    return f"{(run.external + run.free >= run.wanted)[waiting].mean():.0%}".replace("%", " %")
+    return f"about {100 * (run.external + run.free >= run.wanted)[waiting].mean() // 10 * 10:.0f} %"
 
 
 def rounding():

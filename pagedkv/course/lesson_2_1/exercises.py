@@ -91,7 +91,7 @@ def _config_mistakes(*without):
         ),
         "heads": (
             lambda c: kv_bytes_per_token(c, heads="num_attention_heads"),
-            "only KV heads are kept; query heads share them",
+            "only KV heads are kept; query heads share them, and only their number gives a head_dim that is not stated",
         ),
         "dim": (
             lambda c: kv_bytes_per_token(c, own_head_dim=False),

@@ -24,8 +24,8 @@ PREDICTIONS = (
     ),
     Prediction(
         "2.1-full",
-        "24 to 47 %",
-        "The longest request decides for all: 2,048 slots for 501, 857 and 957 tokens on average.",
-        options=("24 to 47 %", "47 to 75 %", "75 to 95 %"),
+        "less than half",
+        "The longest request decides for all: 2,048 slots for 501, 857 and 957 tokens on average, 24 to 47 %.",
+        options=("less than half", "half to three quarters", "more than that"),
     ),
 )

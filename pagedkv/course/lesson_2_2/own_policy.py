@@ -29,6 +29,7 @@ class _Watched(Policy):
     def __init__(self, policy, arena: Arena):
         self.policy, self.arena, self.slots = policy, arena, arena.capacity
         self.stored: dict[int, int] = {}
+        self.refused: set[int] = set()  # requests that could not grow
         self.faults: dict[str, str] = {}
 
     @property
@@ -37,15 +38,22 @@ class _Watched(Policy):
 
     def admit(self, request):
         self._do("admit", request)
+        self.refused.discard(request.request_id)
         self._store(request, request.prompt_tokens)
 
     def grow(self, request):
         old, tokens = self.held.get(request.request_id), self.stored[request.request_id]
-        self._do("grow", request)
+        try:
+            self._do("grow", request)
+        except OutOfMemory:
+            self.refused.add(request.request_id)
+            raise
         if isinstance(old, Extent) and tokens < old.requested and self.held.get(request.request_id) != old:
             said = (
                 "a request is moved though its extent has room for the token; `grow` takes a larger one when it is full"
             )
+            if request.request_id in self.refused:
+                said += ", and counts no token for which `allocate` raises"
             self.faults.setdefault("books", said)
         self._store(request, tokens + 1)
 
@@ -107,7 +115,7 @@ def _fault(kind: str, cls) -> str | None:
             raise
     else:
         if len(run.finished) < len(requests):
-            said = "a request is refused, though it fits an empty arena: are all slots given back when one has ended?"
+            said = "a request is refused, though it fits an empty arena: are all slots given back at its end or move?"
             watched.faults.setdefault("served", said)
     return watched.faults.get(kind)
 

@@ -96,9 +96,10 @@ def shares_by_allocator(runs: Mapping[str, Timeline], title: str) -> tuple[Canva
         pieces.append(state_piece("free", shares["free"]))
         draw_strip(canvas, left, y, style.WIDTH - left - 20, bar, 100, pieces)
     y = canvas.height - 16
-    looks = [(style.STATE_NAMES[state], *style.STATES[state]) for state in (*states, "free")]
+    names = style.STATE_NAMES | {"external": "external: rounding, holes"}
+    looks = [(names[state], *style.STATES[state]) for state in (*states, "external", "free")]
     x = draw_swatches(canvas, 70, y, looks, 44)
-    canvas.text(x, y, "external = rounding + holes; all in %", fill=style.MUTED)
+    canvas.text(x, y, "all in %", fill=style.MUTED)
     words = "; ".join(
         f"{name}: {', '.join(f'{style.STATE_NAMES[state]} {share:.1%}' for state, share in run.shares().items())}, "
         f"rounding {rounding_share(run):.1f}%"

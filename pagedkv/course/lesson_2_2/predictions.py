@@ -5,9 +5,9 @@ from pagedkv.course.judge.prediction import Prediction
 PREDICTIONS = (
     Prediction(
         "2.2-copied",
-        "192, about as many as there are",
+        "about 200",
         "64 tokens into 128 slots, then 128 into 256. Doubling keeps the copies near the number of tokens.",
-        options=("about 20", "about 100", "192, about as many as there are", "over 1,000"),
+        options=("about 20", "about 100", "about 200", "over 1,000"),
     ),
     Prediction(
         "2.2-oracle",
@@ -17,9 +17,9 @@ PREDICTIONS = (
     ),
     Prediction(
         "2.2-waits",
-        "94 %",
+        "about 90 %",
         "The unused slots would nearly always be enough. They lie in several holes.",
-        options=("10 %", "50 %", "94 %"),
+        options=("about 10 %", "about 50 %", "about 90 %"),
     ),
     Prediction(
         "2.2-rounding",

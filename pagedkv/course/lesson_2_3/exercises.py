@@ -84,6 +84,8 @@ ADMIT = Exercise("2.3-admit", "admission with a watermark", (
          "the watermark is a share of all blocks, not of those that the prompt leaves"),
         (lambda p, f, n, b, w: f - -(-p // b) >= int(w * n) + 1, "if exactly that many blocks stay free, it may start"),
         (lambda p, f, n, b, w: f >= int(w * n), "the blocks that the prompt will take are no longer free afterwards"),
+        (lambda p, f, n, b, w: f >= max(int(w * n), -(-p // b)),
+         "both at once: what the prompt takes and what has to stay free have to be there together"),
     )),
 ))  # fmt: skip
 
@@ -145,6 +147,8 @@ PREEMPT = Exercise("2.3-preempt", "who has to go", (
          "the last block of a preempted request comes back too, where it is filled in part"),
         (lambda n, f, b: preempted(n, f, b, rounded=lambda n, b: 1),
          "a preempted request gives back all its blocks, not one"),
+        (lambda n, f, b: preempted(n, f, b, rounded=lambda n, b: n // b + 1),
+         "a request whose last block is full has n // block_size blocks, none more"),
         (_still_wants, "a preempted request wants no block any more: count the others only"),
         (lambda n, f, b: min(preempted(n, f, b), 1), "one may not be enough: count again after each"),
         (lambda n, f, b: preempted(n, f, b, latest=False), "the latest request goes first, the earliest last"),
