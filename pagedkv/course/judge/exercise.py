@@ -3,12 +3,14 @@ passed.
 
 `calls` and `equals` make the usual parts; for anything else write `Part(title, test)`, whose test takes the answer and
 runs the learner's functions through `call`, which copies the inputs, guards against exceptions, lets a check's time
-limit stop them, and reports a changed input. Hidden cases are drawn from a seed, so a verdict is always the same. A
-file of exercises imports torch only inside them.
+limit stop them, and reports a changed input. Hidden cases are drawn from a seed, so a verdict is always the same:
+`hidden(title)` draws them, and a teacher's PAGEDKV_SEED gives a class cases of its own. A file of exercises imports
+torch only inside them.
 """
 
 import ast
 import copy
+import os
 import random
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -153,7 +155,18 @@ def equals(title: str, expected, *, rtol: float = 5e-3, mistakes: Iterable[tuple
 
 
 def _drawn(title: str, cases) -> list[tuple]:
-    return [tuple(case) for case in (cases(random.Random(title)) if callable(cases) else copy.deepcopy(cases))]
+    return [tuple(case) for case in (cases(hidden(title)) if callable(cases) else copy.deepcopy(cases))]
+
+
+def hidden(seed: str | int) -> random.Random:
+    """What hidden cases are drawn with: the same for the same seed, and others where PAGEDKV_SEED is set."""
+    private = os.environ.get("PAGEDKV_SEED")
+    return random.Random(f"{seed}, {private}" if private else seed)
+
+
+def hidden_number(seed: int) -> int:
+    """A seed for what draws by itself: the number given, and another where PAGEDKV_SEED is set."""
+    return hidden(seed).randrange(2**31) if os.environ.get("PAGEDKV_SEED") else seed
 
 
 def _first_difference(function, inputs, results, rtol) -> str | None:

@@ -17,7 +17,7 @@ from pagedkv.course.judge import guarded, limit
 from pagedkv.course.judge.calling import NotAttempted
 from pagedkv.course.judge.compare import Wrong, alike, is_tensor
 from pagedkv.course.judge.compiled import compile_ahead
-from pagedkv.course.judge.exercise import Part
+from pagedkv.course.judge.exercise import Part, hidden
 from pagedkv.course.judge.memory import Fault
 from pagedkv.course.judge.messages import unparenthesised
 from pagedkv.course.judge.stub import has_gap
@@ -109,10 +109,10 @@ def kernel_parts(title: str, task: Task, shown: Callable[[], Case], drawn: Calla
         _judge(task, kernel, [shown()], quote=True)
 
     def on_drawn(kernel):
-        _judge(task, kernel, drawn(random.Random(title)), quote=False)
+        _judge(task, kernel, drawn(hidden(title)), quote=False)
 
     def on_gpu(kernel):
-        cases = [shown(), *drawn(random.Random(title))]
+        cases = [shown(), *drawn(hidden(title))]
         compile_ahead(kernel, cases[0].arguments)
         _launch_on_gpu(task, kernel, cases)
 

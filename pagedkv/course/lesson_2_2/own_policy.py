@@ -8,7 +8,7 @@ from functools import partial
 from pagedkv.course.draw.canvas import Canvas
 from pagedkv.course.judge.calling import NotAttempted, call
 from pagedkv.course.judge.compare import Wrong
-from pagedkv.course.judge.exercise import Exercise, Part
+from pagedkv.course.judge.exercise import Exercise, Part, hidden_number
 from pagedkv.course.judge.stub import is_stub
 from pagedkv.course.lesson_2_2.pictures import shares_by_allocator
 from pagedkv.simulation.arena import Arena, Extent, OutOfMemory
@@ -95,7 +95,8 @@ class _Watched(Policy):
 
 def _requests() -> list[Request]:
     """Some of them longer than any guess."""
-    drawn = [request for request in sample_requests("paper-sharegpt", 60, seed=3) if request.total_tokens < 1200]
+    sampled = sample_requests("paper-sharegpt", 60, seed=hidden_number(3))
+    drawn = [request for request in sampled if request.total_tokens < 1200]
     return [*drawn[:40], Request(100, 0.0, 30, 1500), *drawn[40:], Request(101, 0.0, 700, 1200)]
 
 

@@ -63,7 +63,8 @@ def _admit_cases(random):
         block_size, num_blocks = random.choice((1, 8, 16)), random.randrange(50, 1000)
         prompt, watermark = random.randrange(1, 400), random.choice((0.0, 0.01, 0.05, 0.1))
         edge = -(-prompt // block_size) + int(watermark * num_blocks)
-        yield prompt, edge + random.randrange(-2, 3), num_blocks, block_size, watermark
+        num_free = min(max(edge + random.randrange(-2, 3), 0), num_blocks - 1)  # somebody runs
+        yield prompt, num_free, num_blocks, block_size, watermark
 
 
 ADMIT = Exercise("2.3-admit", "admission with a watermark", (

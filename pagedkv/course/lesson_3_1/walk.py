@@ -6,12 +6,11 @@ cannot be made there is left out. So any part of a walk is a walk, and a failing
 and lowering numbers for as long as something still goes wrong.
 """
 
-import random
 from collections.abc import Callable, Iterable, Iterator
 
 from pagedkv.course.judge.calling import call
 from pagedkv.course.judge.compare import Wrong, kind
-from pagedkv.course.judge.exercise import Part
+from pagedkv.course.judge.exercise import Part, hidden
 
 WALKS, CALLS, NUMBERS = 150, 14, 8  # walks, calls in each; the numbers of a call are below NUMBERS
 
@@ -29,19 +28,18 @@ def machine_parts(drive: Callable, calls: dict[str, Iterable[str]]) -> tuple[Par
     `drive(cls, walk)` makes the calls of a walk on a fresh object. It yields each call as text before it is made, and
     raises Failed where the object does not do what the model does.
     """
-    walks = {title: list(_walks(title, list(names))) for title, names in calls.items()}
-    return tuple(Part(title, _test(drive, list(walks.values())[: i + 1])) for i, title in enumerate(calls))
+    return tuple(Part(title, _test(drive, list(calls.items())[: i + 1])) for i, title in enumerate(calls))
 
 
-def _walks(title: str, names: list[str]) -> Iterator[Walk]:
-    draw = random.Random(title)
+def _walks(title: str, names: Iterable[str]) -> Iterator[Walk]:
+    draw, names = hidden(title), list(names)
     for _ in range(WALKS):
         yield [(draw.choice(names), draw.randrange(NUMBERS)) for _ in range(CALLS)]
 
 
-def _test(drive, earlier_and_own: list[list[Walk]]) -> Callable:
+def _test(drive, earlier_and_own: list[tuple[str, Iterable[str]]]) -> Callable:
     def test(cls):
-        *earlier, own = earlier_and_own
+        *earlier, own = [list(_walks(*calls)) for calls in earlier_and_own]
         if sentence := _reason(cls) or call(lambda: _first_failure(drive, cls, own), answer=cls):
             seen = any(
                 _reason(cls) or call(lambda walks=walks: _first_failure(drive, cls, walks), answer=cls)

@@ -1,10 +1,8 @@
 """The exercise of lesson 3.3 in which a pool loses blocks: how many, and one that does not, under tables that share."""
 
-import random
-
 from pagedkv.course.judge.calling import call
 from pagedkv.course.judge.compare import Wrong, kind
-from pagedkv.course.judge.exercise import Exercise, Part, equals
+from pagedkv.course.judge.exercise import Exercise, Part, equals, hidden
 
 
 def _pool_part(title, drive):
@@ -50,7 +48,7 @@ def _shared(pool):
 
 
 def _mixed(pool):
-    draw = random.Random(0)
+    draw = hidden(0)
     prompt = pool.allocate(2)
     tables = [prompt]
     for _ in range(3):

@@ -3,12 +3,11 @@
 The names are those that the learner's own function of the exercise before gives.
 """
 
-import random
 from collections.abc import Callable, Iterator
 
 from pagedkv.course.judge.calling import NotAttempted, call
 from pagedkv.course.judge.compare import Wrong, alike, same
-from pagedkv.course.judge.exercise import Exercise, Part, Role
+from pagedkv.course.judge.exercise import Exercise, Part, Role, hidden
 from pagedkv.course.judge.stub import is_stub
 from pagedkv.course.lesson_3_3.names import Names, block_names
 
@@ -36,7 +35,7 @@ def _part(title: str, cases: Callable) -> Part:
         if is_stub(matching) or is_stub(naming):
             raise NotAttempted
         names = Names(naming, SIZE)
-        drawn = list(cases(names, random.Random(title)))
+        drawn = list(cases(names, hidden(title)))
         got = [call(matching, prompt, SIZE, known, *owner) for prompt, known, *owner, _ in drawn]
         right = [blocks for *_, blocks in drawn]
         if alike(right, got):

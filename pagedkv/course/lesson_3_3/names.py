@@ -3,12 +3,11 @@
 Names may be of any kind, so nothing is compared with a reference: what must be equal and what must differ is checked.
 """
 
-import random
 from collections.abc import Callable
 
 from pagedkv.course.judge.calling import call
 from pagedkv.course.judge.compare import Wrong, kind
-from pagedkv.course.judge.exercise import Exercise, Part, Role
+from pagedkv.course.judge.exercise import Exercise, Part, Role, hidden
 from pagedkv.prefix_cache import hash_blocks
 
 
@@ -47,7 +46,7 @@ def _part(title: str, look: Callable) -> Part:
 
     def test(function):
         for size in (2, 1, 3, 16):
-            look(Names(function, size), size, random.Random(title))
+            look(Names(function, size), size, hidden(title))
 
     return Part(title, test)
 

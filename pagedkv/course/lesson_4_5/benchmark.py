@@ -1,12 +1,11 @@
 """The exercise in which a benchmark is written that the traps of a card do not fool."""
 
-import random
 from collections.abc import Callable
 from statistics import median
 
 from pagedkv.course.judge.calling import call
 from pagedkv.course.judge.compare import Wrong, kind
-from pagedkv.course.judge.exercise import Exercise, Part
+from pagedkv.course.judge.exercise import Exercise, Part, hidden
 from pagedkv.course.lesson_4_5.card import L2_FACTOR, Card
 
 NEAR = 0.03  # how far from the truth a measurement may be, as a share of it
@@ -27,7 +26,7 @@ def _part(title: str, sentences: Callable[[float], str], **traps) -> Part:
     """A card with one trap. `sentences`: the measured time over the true one -> what is wrong with it."""
 
     def test(answer):
-        kernel_us = traps.get("kernel_us", random.Random(title).uniform(150, 200))
+        kernel_us = traps.get("kernel_us", hidden(title).uniform(150, 200))
         card = Card(**({"kernel_us": kernel_us} | traps))
         measured = call(answer, card, changes=(0,))
         if measured is None:

@@ -72,7 +72,15 @@ def _in_warps(registers, shared, warps):
 
 
 def _where_registers_bind(random):
-    yield from ((104, 1024, 4), (96, 1024, 4), (255, 1024, 1), (168, 4096, 2), (79, 1024, 8), (33, 0, 16))
+    yield from (
+        (104, 1024, 4),
+        (96, 1024, 4),
+        (255, 1024, 1),
+        (168, 4096, 2),
+        (79, 1024, 8),
+        (33, 0, 16),
+        (97, 1024, 4),
+    )
     yield from ((random.randint(90, 255), random.randrange(0, 9000, 512), random.choice((1, 2, 4))) for _ in range(9))
 
 

@@ -4,7 +4,7 @@ from random import Random
 
 from pagedkv.course.judge.calling import call
 from pagedkv.course.judge.compare import Wrong, is_tensor, kind
-from pagedkv.course.judge.exercise import Exercise, Part
+from pagedkv.course.judge.exercise import Exercise, Part, hidden
 from pagedkv.sizing import ceil_div
 
 
@@ -147,7 +147,7 @@ def _part(title: str, rules: int):
     """The rules of coverage and the first `rules` of RULES, on cases drawn for this part."""
 
     def test(answer):
-        for seq_lens, wanted, tile in _cases(Random(title)):
+        for seq_lens, wanted, tile in _cases(hidden(title)):
             rows = _rows(answer, seq_lens, wanted, tile)
             for length, mine in zip(seq_lens, _by_sequence(rows, seq_lens), strict=True):
                 _cover(length, mine, tile)

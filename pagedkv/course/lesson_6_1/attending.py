@@ -4,11 +4,9 @@ An answer is called for the layers of a small cache whose other slots hold other
 what it leaves in the cache are compared.
 """
 
-import random as random_module
-
 from pagedkv.course.judge.calling import call
 from pagedkv.course.judge.compare import SINGLE, Wrong, alike, same
-from pagedkv.course.judge.exercise import Exercise, Part, Role
+from pagedkv.course.judge.exercise import Exercise, Part, Role, hidden
 
 LAYERS, Q_HEADS, KV_HEADS, DIM, BLOCK, BLOCKS = 2, 4, 2, 16, 4, 14
 
@@ -91,7 +89,7 @@ def _outcome(function, seed, work, layers):
     """What `function` returns for each layer, and what the cache holds afterwards."""
     import torch
 
-    random = random_module.Random(f"{seed}, {work}")
+    random = hidden(f"{seed}, {work}")
     cache, batch = _batch(random, work)
     outs = []
     for layer in layers:

@@ -1,13 +1,12 @@
 """The exercise of lesson 6.2 in which the learner writes `schedule`, judged beside the package's rule step by step."""
 
-import random as random_module
 from collections import deque
 
 from pagedkv.block_pool import BlockPool, OutOfBlocks
 from pagedkv.block_table import BlockTable
 from pagedkv.course.judge.calling import call
 from pagedkv.course.judge.compare import Wrong
-from pagedkv.course.judge.exercise import Exercise, Part, Role
+from pagedkv.course.judge.exercise import Exercise, Part, Role, hidden
 from pagedkv.engine.request import Generation, Sampling
 from pagedkv.sizing import ceil_div
 
@@ -116,7 +115,7 @@ def _shares(work) -> list[tuple[int, int]]:
 
 def _part(title: str, cases):
     def test(answer):
-        drawn = list(cases(random_module.Random(title)))
+        drawn = list(cases(hidden(title)))
         got = [case.outcome(answer) for case in drawn]
         right = [case.outcome(schedule) for case in drawn]
         if got == right:
