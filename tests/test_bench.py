@@ -253,3 +253,22 @@ def test_on_a_gpu_ours_is_timed_against_the_ceiling():
     record = main(["--case", "a", "--runs", "1"])
     timing = record["cases"][0]["results"]["pagedkv"]
     assert 0 < timing["share"] < 1.05 and timing["host_us"] > timing["replay_us"] > 0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    ["--case zzz", "--shape 2x16,0/8", "--shape 2x16,3/8", "--runs 0", "--shapes -3", "--device nonsense", "--out ."],
+)
+def test_what_cannot_be_measured_or_written_is_said_at_once(arguments, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(arguments.split())
+    assert "error: " in capsys.readouterr().err
+
+
+def test_a_disk_that_fills_up_leaves_what_was_measured_on_the_screen(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(report, "replace", full)
+    with pytest.raises(SystemExit, match="is not written: No space left on device"):
+        report.write(tmp_path / "record.json", {})

@@ -27,7 +27,7 @@ FLOORS = {
     "simulation": BLOCKS,
     "bench": (*ENGINE, "tensors", "engine", "simulation"),
     "course": (*BELOW_THE_COURSE, "course.draw", "course.judge", "course.lessons", "course.thread", *WINGS),
-    "course.lessons": (),  # the wings are found by their folders
+    "course.lessons": ("arguments",),  # the wings are found by their folders
     "course.thread": (),  # the request that every lesson follows
     "course.draw": (*BELOW_THE_COURSE, "course.lessons", "course.thread"),
     "course.judge": (*BELOW_THE_COURSE, "course.lessons"),

@@ -16,6 +16,8 @@ from pagedkv.course.judge.calling import NotAttempted, call, freeze
 from pagedkv.course.judge.check import check
 from pagedkv.course.judge.compare import Wrong, same
 from pagedkv.course.judge.exercise import Exercise, Part, calls, equals
+from pagedkv.course.judge.keep import mine
+from pagedkv.course.judge.predict import predict
 from pagedkv.course.lessons import find
 
 torch = pytest.importorskip("torch")
@@ -503,3 +505,19 @@ def test_progress_shows_solved_begun_and_open(beside_notebooks, monkeypatch, cap
 def test_exercises_load_without_torch():
     code = "import sys; sys.modules['torch'] = None; from pagedkv.course.lessons import all_exercises; all_exercises()"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: check(["2.1-config"], None),
+        lambda: predict({}),
+        lambda: mine(),
+        lambda: mine([]),
+        lambda: progress_module.score("9.9"),
+        lambda: progress_module.score([]),
+    ],
+)
+def test_a_name_that_is_none_is_refused_in_a_sentence(call):
+    with pytest.raises((TypeError, ValueError), match="^(name|lesson) must be "):
+        call()

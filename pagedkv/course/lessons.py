@@ -11,6 +11,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
+from pagedkv.arguments import shown
+
 
 class Wing(NamedTuple):
     """One lesson: its number ("2.1"), and the name of its package."""
@@ -78,10 +80,10 @@ def find_prediction(name: str):
 
 
 def _named(name: str, file: str, what: str):
-    lesson = str(name).split("-")[0]
+    lesson = name.split("-")[0] if isinstance(name, str) else shown(name)
     wing = next((wing for wing in wings() if wing.number == lesson), None)
     there = {thing.name: thing for thing in wing.find(file, file.upper(), ())} if wing else {}
-    if name not in there:
+    if not isinstance(name, str) or name not in there:
         known = f"lesson {lesson} has {', '.join(there) or 'none'}" if wing else f"there is no lesson {lesson!r}"
-        raise ValueError(f"name must be that of {what}, not {name!r}; {known}")
+        raise ValueError(f"name must be that of {what}, not {shown(name)}; {known}")
     return there[name]

@@ -1,5 +1,6 @@
 """What the learner has solved, kept in `.progress.json` beside the notebooks, and how the predictions went."""
 
+from pagedkv.arguments import one_of
 from pagedkv.course.judge import beside
 from pagedkv.course.judge.exercise import Exercise
 from pagedkv.course.judge.predict import outcome
@@ -40,7 +41,7 @@ def _predicted(predictions) -> str:
 def score(lesson: str) -> None:
     """Print, for each exercise of a lesson ("5.2"), the best points so far or that it is open, and their sum."""
     best = _load()
-    exercises, total = all_exercises()[lesson], 0
+    exercises, total = all_exercises()[one_of("lesson", lesson, all_exercises())], 0
     for exercise in exercises:
         points = min(max(best.get(exercise.name, 0), _since_start.get(exercise.name, 0)), exercise.max_points)
         total += points
@@ -57,4 +58,4 @@ def _load() -> dict[str, int]:
 
 
 def _points(found: dict) -> dict[str, int]:
-    return {name: points for name, points in found.items() if type(points) is int}
+    return {name: points for name, points in found.items() if type(points) is int and points > 0}
