@@ -235,14 +235,14 @@ def test_what_is_folded_is_as_large_as_what_is_not_and_no_signature_shows_what_p
 
 
 @pytest.mark.browser
-def test_the_longest_line_of_code_fits_on_a_laptop(book):
+def test_on_a_laptop_no_code_and_nothing_printed_is_cut_off(book):
     from lab import chromium
 
     with chromium(1280, 800) as tab:
         for path in LESSONS:
             tab.goto(f"{book[0]}{path.stem}.html")
             wider = "all => all.filter(code => code.scrollWidth > code.clientWidth).map(code => code.textContent)"
-            assert tab.locator(".cell_input pre").evaluate_all(wider) == [], path.stem
+            assert tab.locator(".cell_input pre, .cell_output pre").evaluate_all(wider) == [], path.stem
 
 
 @pytest.mark.browser
