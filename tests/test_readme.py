@@ -46,6 +46,22 @@ def test_the_front_page_is_short_and_leads_to_every_document():
         assert f"]({name})" in README
 
 
+def test_what_a_reader_looks_for_is_two_clicks_away():
+    seen, front = {"README.md"}, {"README.md"}
+    for _ in range(2):
+        links = {
+            (Path(name).parent / target).as_posix()
+            for name in front & set(NAMES)
+            for target in re.findall(r"\]\(([^)#]+)", DOCUMENTS[name])
+        }
+        front = links - seen
+        seen |= front
+    code = {f"pagedkv/{name}.py" for name in ("attention/triton/decode", "engine/scheduler", "block_table")}
+    lessons = {path.relative_to(ROOT).as_posix() for path in ROOT.glob("notebooks/*.ipynb")}
+    assert code | lessons <= seen
+    assert "](#to-grade-with-nbgrader)" in DOCUMENTS["teaching/README.md"]
+
+
 def test_the_words_of_the_pictures_have_their_numbers():
     front = (ROOT / "figures/front.svg").read_text(encoding="utf-8")
     running, shares = (
