@@ -179,6 +179,8 @@ def test_it_is_said_which_notebooks_were_run_on_the_gpu_of_the_record():
     assert notebooks["provenance"]["gpu"] == bench["provenance"]["gpu"]
     assert notebooks["provenance"]["date"][:10] == bench["provenance"]["date"][:10]
     paths = [*ROOT.glob("notebooks/*.ipynb"), *ROOT.glob("notebooks/solutions/*.ipynb")]
+    if not any(path.parent.name == "solutions" for path in paths):
+        pytest.skip("what is handed out has no solutions")
     names = [path.relative_to(ROOT).as_posix() for path in paths]
     assert recorded(notebooks, names) in " ".join(ENGINEER.split())
     for entry in filter(lambda entry: entry["as_stored"], notebooks["notebooks"]):
