@@ -5,7 +5,7 @@ tables, so only the changed entries travel: as one array of (row, column, value)
 where it is.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from itertools import cycle
 
 import numpy as np
@@ -48,6 +48,8 @@ class DeviceBlockTables:
         self._seen: dict[
             int, tuple[BlockTable, int, int]
         ] = {}  # row -> its table, the version sent, the columns in use
+        self._row: dict[Hashable, int] = {}  # of those that `place` has given one
+        self._free = list(range(max_seqs - 1, -1, -1))
         self._staging = cycle([_Staging(self._tensor.device), _Staging(self._tensor.device)])
 
     def update(self, tables: Mapping[int, BlockTable]) -> torch.Tensor:
@@ -85,6 +87,22 @@ class DeviceBlockTables:
             self._tensor[rows, columns] = values
         self._seen = seen
         return self._tensor
+
+    def place(self, tables: Mapping[Hashable, BlockTable]) -> tuple[list[int], torch.Tensor]:
+        """`update` with a row for each table that it keeps from call to call under the same name, so that little
+        travels when one in the middle is gone. Returns (the rows in this order, the tensor).
+
+        Raises ValueError where there are more tables than rows.
+        """
+        if len(tables) > self._tensor.shape[0]:
+            raise ValueError(f"tables must be at most {self._tensor.shape[0]}, one a row, not {len(tables)}")
+        for name in [name for name in self._row if name not in tables]:
+            self._free.append(self._row.pop(name))
+        for name in tables:
+            if name not in self._row:
+                self._row[name] = self._free.pop()
+        rows = [self._row[name] for name in tables]
+        return rows, self.update(dict(zip(rows, tables.values(), strict=True)))
 
 
 class _Staging:

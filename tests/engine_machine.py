@@ -155,7 +155,7 @@ def random_run(seed: int, **fixed) -> Engine:
         check(engine)
         if scheduler.prefix is not None and moods.random() < 0.03:
             scheduler.prefix.clear()
-        live = [i for i in order if i in engine._live]
+        live = [i for i in order if i in engine.scheduler.live]
         if live and rng.random() < 0.04:
             gone = rng.choice(live)
             engine.abort(gone)
@@ -181,7 +181,7 @@ def check(engine: Engine) -> None:
         assert all(count <= most for count in held), "a window's blocks are kept"
     ids = [request.request_id for request in running + waiting]
     assert ids == sorted(ids), "an earlier request waits while a later one runs"
-    assert sorted(ids) == sorted(engine._live)
+    assert sorted(ids) == sorted(engine.scheduler.live)
     assert sum(request.num_pending > 1 for request in running) <= 1 or scheduler.token_budget > 10**6
     if scheduler.token_budget < 10**6 and engine.usage:
         last = engine.usage[-1]

@@ -230,3 +230,18 @@ def test_attention_with_a_window_needs_nothing_of_what_was_dropped():
     table.drop_before(length - 1)
     with pytest.raises(ValueError, match="must be a block from 0 to 19, not -1"):
         attend()
+
+
+def test_a_table_keeps_its_row_as_long_as_it_is_named():
+    pool, mirror = BlockPool(16, 4), DeviceBlockTables(3, 4)
+    a, b, c = (grown(pool, 4 * n) for n in (1, 2, 1))
+    first, tensor = mirror.place({"a": a, "b": b, "c": c})
+    assert sorted(first) == [0, 1, 2] and [rows(tensor)[row][0] for row in first] == [0, 1, 3]
+    again, tensor = mirror.place({"c": c, "b": b})  # in the order asked for, each where it was
+    assert again == [first[2], first[1]] and rows(tensor)[first[0]] == [-1] * 4
+    d = grown(pool, 9)
+    (free, *kept), tensor = mirror.place({"d": d, "b": b})
+    assert free in (first[0], first[2]) and kept == [first[1]] and rows(tensor)[free][:3] == d.blocks
+    assert mirror.place({"e": a, "b": b, "d": d})[0] == [3 - free - first[1], first[1], free]
+    with pytest.raises(ValueError, match="tables must be at most 3, one a row, not 4"):
+        mirror.place({"a": a, "b": b, "c": c, "d": d})

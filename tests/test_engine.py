@@ -136,7 +136,7 @@ def test_nothing_that_was_computed_before_a_clear_is_found_after_it(parks):
     (waits,), prefix = served.scheduler.waiting, served.scheduler.prefix
     assert (waits.parked is not None) == parks
     prefix.clear()
-    while first[0] in served._live:
+    while first[0] in served.scheduler.live:
         served.step()
     assert len(prefix) == 0  # the one that ran on has filled more blocks, some with K and V of old weights
     while served.busy:
@@ -434,7 +434,7 @@ def test_whatever_fails_while_a_step_is_scheduled_nothing_is_lost(what, monkeypa
         scheduler = served.scheduler
         scheduler.pool.check([request.table.blocks for request in scheduler.running.values()])
         here = [request.request_id for request in [*scheduler.running.values(), *scheduler.waiting]]
-        assert here == sorted(served._live)
+        assert here == sorted(served.scheduler.live)
     assert failed == 1 and sorted(token.request_id for token in tokens) == sorted(wanted * 9)
     assert host.parked == 0
     assert_empty(served)

@@ -87,8 +87,8 @@ FAULTS = {
     ),
     "requeues at the tail": (
         "scheduler.Scheduler",
-        "self.waiting.appendleft(request)\n        step",
-        "self.waiting.append(request)\n        step",
+        "self.waiting.appendleft(request)",
+        "self.waiting.append(request)",
     ),
     "the oldest goes": (
         "scheduler.Scheduler",
@@ -120,9 +120,9 @@ FAULTS = {
         "positions += range(n)",
     ),
     "rows are never given back": (
-        "batch.Rows",
-        "self._free.append(self._row.pop(request_id))",
-        "self._row.pop(request_id)",
+        "device_tables.DeviceBlockTables",
+        "self._free.append(self._row.pop(name))",
+        "self._row.pop(name)",
     ),
     "who came back keeps its room on the host": (
         "scheduler.Scheduler",
@@ -134,13 +134,21 @@ FAULTS = {
         "            budget -= granted\n",
         "",
     ),
-    "the row before the last gives the token": ("batch.pack", "last = [end - 1 for", "last = [max(end - 2, 0) for"),
+    "the row before the last gives the token": (
+        "batch.pack",
+        "last.append(len(tokens) - 1)",
+        "last.append(max(len(tokens) - 2, 0))",
+    ),
     "a window drops one block too early": (
         "window.Window",
         "request.table.num_tokens - self.size + 1,",
         "request.table.num_tokens - self.size + self.block_size,",
     ),
-    "a window drops nothing": ("scheduler.Scheduler", "self.window.drop(request)\n        for", "pass\n        for"),
+    "a window drops nothing": (
+        "scheduler.Scheduler",
+        "self.window.drop(request)\n            for",
+        "pass\n            for",
+    ),
     "what a window has left comes back from the host": (
         "swap.HostPool",
         "parked.blocks[first_block - parked.first_block :]",
@@ -153,7 +161,7 @@ USED_IN = {
     "pack": pagedkv.engine.runner,
     "paged": pagedkv.engine.runner,
     "Window": sys.modules["pagedkv.engine.scheduler"],
-    "Rows": pagedkv.engine.runner,
+    "DeviceBlockTables": pagedkv.engine.runner,
     "Generation": sys.modules["pagedkv.engine.engine"],
 }
 
@@ -161,7 +169,8 @@ USED_IN = {
 def plant(monkeypatch, where: str, right: str, wrong: str) -> None:
     """Let the random runs use a class or function whose source was changed."""
     module, name = where.split(".")
-    module = f"pagedkv.engine.{module}" if module not in ("kv_cache", "prefix_cache") else f"pagedkv.{module}"
+    memory = ("kv_cache", "prefix_cache", "device_tables")
+    module = f"pagedkv.{module}" if module in memory else f"pagedkv.engine.{module}"
     spec = importlib.util.find_spec(module)
     source = spec.loader.get_source(module)
     assert source.count(right) == 1, f"{right!r} stands {source.count(right)} times in {module}"

@@ -110,9 +110,9 @@ class Replayed:
 
 
 def test_of_a_replay_only_the_rows_that_are_ready_count():
-    from pagedkv.engine import runner
+    from pagedkv.engine.graphs import Graph
 
-    graph = runner._Graph.__new__(runner._Graph)
+    graph = Graph.__new__(Graph)
     graph.graph, graph.numbers = Replayed(), torch.full((5, 4), 99)
     graph.logits, graph.best = torch.eye(4), torch.arange(4)
     served = build(plays.load()[0], 20, 4, token_budget=2)

@@ -18,7 +18,7 @@ from pagedkv.block_table import BlockTable  # noqa: E402
 from pagedkv.course.draw import style  # noqa: E402
 from pagedkv.course.lesson_6_1 import attending, exercises, pictures, predictions, widgets  # noqa: E402
 from pagedkv.device_tables import DeviceBlockTables  # noqa: E402
-from pagedkv.engine.batch import Rows, pack, paged  # noqa: E402
+from pagedkv.engine.batch import pack, paged  # noqa: E402
 from pagedkv.engine.model import Llama, ModelShape, dense  # noqa: E402
 from pagedkv.engine.request import Generation, Sampling, Step  # noqa: E402
 from pagedkv.kv_cache import PagedKVCache  # noqa: E402
@@ -290,7 +290,7 @@ def step_of_three():
 
 def who_gets_a_token():
     step = step_of_three()
-    batch = pack(step, Rows(3), DeviceBlockTables(3, 8))
+    batch = pack(step, DeviceBlockTables(3, 8))
     owners = torch.searchsorted(batch.query_start_loc[1:].long(), batch.last, right=True)
     return " and ".join("ABC"[owner] for owner in owners)
 
@@ -307,7 +307,7 @@ def equal_bits():
     request.table = table = BlockTable(BlockPool(20, 4))
     while request.num_pending:
         step = Step([(request, 1)], table.append(1).slots)
-        batch = pack(step, Rows(1), DeviceBlockTables(1, 20))
+        batch = pack(step, DeviceBlockTables(1, 20))
         rows.append(model(batch.tokens, batch.positions, paged(cache, batch)))
     right = model(torch.tensor(text), torch.arange(len(text)), dense())
     assert (torch.cat(rows) - right).abs().max() < 1e-3

@@ -215,6 +215,7 @@ WRONG = {
         (keeping(room=lambda self: 99 * len(self.of)), "requests wait though there is room"),
         (keeping(room=lambda self: 20 if self.of else 0), "requests wait though there is room"),
         (keeping(room=lambda self: 5), "is not let in, and so never"),
+        (keeping(room=lambda self: 1), "is not let in, and so never"),  # a prompt that fills the pool
         (keeping(admit=blindly), "more blocks are handed out than there are"),
         (keeping(admit=refused_by_name), "more blocks are handed out than there are|raises KeyError"),
         (keeping(admit=rounded_down), "more blocks are handed out than there are"),

@@ -1,6 +1,6 @@
 """A step as flat tensors: the tokens of all requests one after the other, and where each finds its past."""
 
-from collections.abc import Sequence
+from functools import cache as once
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pagedkv.attention.paged import paged_attention, write_kv
+from pagedkv.attention.paged import paged_attention, plan_attention, write_kv
 from pagedkv.device_tables import DeviceBlockTables
 from pagedkv.engine.model import Attend
-from pagedkv.engine.request import Generation, Step
+from pagedkv.engine.request import Step
 from pagedkv.kv_cache import PagedKVCache
 
 
@@ -28,64 +28,53 @@ class Batch(NamedTuple):
     max_seq_len: int
 
 
-class Rows:
-    """A row of the packed tables for each request, the same from step to step, so that little of them travels."""
-
-    def __init__(self, max_running: int):
-        self._free = list(range(max_running - 1, -1, -1))
-        self._row: dict[int, int] = {}  # by request id
-
-    def of(self, requests: Sequence[Generation]) -> list[int]:
-        here = {request.request_id for request in requests}
-        for request_id in [request_id for request_id in self._row if request_id not in here]:
-            self._free.append(self._row.pop(request_id))
-        if len(here) > len(self._row) + len(self._free):
-            raise ValueError(f"a step has {len(here)} requests, more than the runner's max_running")
-        for request_id in here - self._row.keys():
-            self._row[request_id] = self._free.pop()
-        return [self._row[request.request_id] for request in requests]
-
-
-def flatten(step: Step, rows: Rows, tables: DeviceBlockTables) -> tuple:
-    """A step as lists: of its tokens, which and at what positions; of its requests, their rows, lengths, and where they
-    end; which tokens are followed by a new one. Then the packed tables, brought up to date: requests keep their row.
+def flatten(step: Step, tables: DeviceBlockTables) -> tuple:
+    """A step as lists: of its tokens, which, at what positions, and in which slots; of its requests, their rows in the
+    packed tables, and lengths; which tokens are followed by a new one. Then the tables, brought up to date.
     """
-    tokens, positions, seq_lens = [], [], []
+    tokens, positions, seq_lens, last, ready = [], [], [], [], set(map(id, step.ready))
     for request, n in step.work:
         stored = request.table.num_tokens
         tokens += request.tokens[stored - n : stored]
         positions += range(stored - n, stored)
         seq_lens.append(stored)
-    ends = list(accumulate(n for _, n in step.work))
-    ready = set(map(id, step.ready))
-    last = [end - 1 for (request, _), end in zip(step.work, ends, strict=True) if id(request) in ready]
-    requests = [request for request, _ in step.work]
-    row_of = rows.of(requests)
-    packed = tables.update({row: request.table for row, request in zip(row_of, requests, strict=True)})
-    return tokens, positions, row_of, seq_lens, ends, last, packed
+        if id(request) in ready:
+            last.append(len(tokens) - 1)
+    rows, packed = tables.place({request.request_id: request.table for request, _ in step.work})
+    return (tokens, positions, step.slots, rows, seq_lens), last, packed
 
 
-def pack(step: Step, rows: Rows, tables: DeviceBlockTables, device="cpu") -> Batch:
-    """The step's tensors on `device`."""
-    tokens, positions, row_of, seq_lens, ends, last, packed = flatten(step, rows, tables)
-    longs = [tokens, positions, step.slots, last, row_of]
-    ints = torch.from_numpy(np.array([*seq_lens, 0, *ends], np.int32)).to(device)
-    numbers = torch.from_numpy(np.concatenate(longs, dtype=np.int64, casting="unsafe")).to(device)
-    tokens, positions, slots, last, row_of = numbers.split([len(part) for part in longs])
-    starts = None if len(slots) == len(seq_lens) else ints[len(seq_lens) :]
-    blocks = packed.index_select(0, row_of)
-    return Batch(tokens, positions, slots, last, ints[: len(seq_lens)], starts, blocks, max(seq_lens))
+def pack(step: Step, tables: DeviceBlockTables, device="cpu") -> Batch:
+    """The step's tensors on `device`, in one copy."""
+    (*longs, seq_lens), last, packed = flatten(step, tables)
+    starts = [] if len(step.slots) == len(seq_lens) else [0, *accumulate(n for _, n in step.work)]
+    parts = [*longs, last, seq_lens, starts]
+    numbers = torch.from_numpy(np.concatenate(parts, dtype=np.int64, casting="unsafe")).to(device)
+    tokens, positions, slots, rows, last, lengths, starts = numbers.split([len(part) for part in parts])
+    return Batch(
+        tokens, positions, slots, last, lengths.int(), starts.int() if len(starts) else None,
+        packed.index_select(0, rows), max(seq_lens),
+    )  # fmt: skip
 
 
 def paged(cache: PagedKVCache, batch: Batch, backend: str = "auto", window: int | None = None) -> Attend:
-    """Attention over the paged cache: write the new K and V to their slots, then read each sequence by its table."""
+    """Attention over the paged cache: write the new K and V to their slots, then read each sequence by its table. How a
+    decode step is shared out over a GPU is planned once, at the first layer.
+    """
+
+    @once
+    def plan(num_q_heads):
+        if batch.query_start_loc is not None:
+            return None
+        bounds = dict(max_seq_len=batch.max_seq_len, window=window)
+        return plan_attention(batch.seq_lens, cache.k[0], num_q_heads, **bounds, backend=backend)
 
     def attend(layer, q, k, v):
         write_kv(k, v, cache.k[layer], cache.v[layer], batch.slots, backend=backend)
         return paged_attention(
             q, cache.k[layer], cache.v[layer], batch.block_tables, batch.seq_lens,
             query_start_loc=batch.query_start_loc, max_seq_len=batch.max_seq_len, window=window,
-            backend=backend,
+            plan=plan(q.shape[1]), backend=backend,
         )  # fmt: skip
 
     return attend

@@ -23,19 +23,18 @@ class Engine:
     """
 
     def __init__(self, scheduler: Scheduler, run: Callable[[Step], Sequence[int]], vocab_size: int | None = None):
-        self.scheduler, self.run, self.vocab_size = scheduler, run, vocab_size
+        self.scheduler, self.run = scheduler, run
+        self.last_token = None if vocab_size is None else vocab_size - 1
         self.usage: list[Usage] = []
         self.events: list[Event] = []
-        self._live: dict[int, Generation] = {}
-        self._next_id = 0
+        self._next_id, self._stepping = 0, False
+        self._told: list[Token] = []  # sampled, and not yet handed out
         if hasattr(run, "join"):
             run.join(scheduler)
-        self._stepping = False
-        self._told: list[Token] = []  # sampled, and not yet handed out
 
     @property
     def busy(self) -> bool:
-        return bool(self._live or self._told)
+        return bool(self.scheduler.live or self._told)
 
     def add(self, prompt: Iterable[int], sampling: Sampling = GREEDY, identity: Hashable = None) -> int:
         """Queue a prompt of token ids; returns the request's id. Requests with different identities share no blocks."""
@@ -50,21 +49,16 @@ class Engine:
             step = self.scheduler.schedule()
             self._stepping = True
             try:
-                interrupts.let_through()
-                tokens = self._tokens(self.run(step), len(step.ready)) if step.work else []
-                interrupts.hold()
+                tokens = self._checked_tokens(interrupts.let_through(self.run, step), step) if step.work else []
             except BaseException:
-                interrupts.hold()
                 self.scheduler.undo(step)
                 raise
             finally:
                 self._stepping = False
-                for request in step.preempted:  # they have lost their blocks, whether the step was run or not
-                    self._note("preempted", request)
-            for request in step.admitted:
-                self._note("admitted", request)
+                self._note("preempted", *step.preempted)  # they have lost their blocks, whether the step was run or not
+            self._note("admitted", *step.admitted)
             self.usage.append(usage_of(self.scheduler, step))
-            self._told += [self._take(request, token) for request, token in zip(step.ready, tokens, strict=True)]
+            self._told += [self._take(*both) for both in zip(step.ready, tokens, strict=True)]
         told, self._told = self._told, []  # after an interrupt the next step tells them
         return told
 
@@ -88,98 +82,87 @@ class Engine:
             for request in requests:
                 self._queue(request)
             while any(request.finish_reason is None for request in requests):
-                self._told = self._but(self._advance(), requests)
+                self._told = self._advance()  # those of others too, who listen later
         finally:  # an error or an interrupt leaves nothing behind
-            for request in requests:
-                if request.finish_reason is None and request.request_id in self._live:
-                    self._leave(request, "abort")
-            self._told = self._but(self._told, requests)
+            self._let_go(requests)
         return [request.output for request in requests]
 
     def abort(self, request_id: int) -> None:
         """Let go of a request, waiting or running. Raises ValueError if it is unknown or has finished."""
-        if request_id not in self._live:
+        if request_id not in self.scheduler.live:
             raise ValueError(f"request_id must be of a request that waits or runs, not {shown(request_id)}")
         self._between_steps("abort")
-        self._told = self._but(self._told, [self._live[request_id]])
-        self._leave(self._live[request_id], "abort")
+        self._let_go([self.scheduler.live[request_id]])
 
-    @staticmethod
-    def _but(tokens: list[Token], requests: list[Generation]) -> list[Token]:
-        """The tokens of all others."""
+    def _let_go(self, requests: list[Generation]) -> None:
+        """None of their tokens is told any more, and those that are not done never will be."""
         theirs = {request.request_id for request in requests}
-        return [token for token in tokens if token.request_id not in theirs]
+        self._told = [token for token in self._told if token.request_id not in theirs]
+        for request in requests:
+            if request.request_id in self.scheduler.live:
+                self._leave(request, "abort")
 
     def _advance(self) -> list[Token]:
         """A step, and RuntimeError where it and all to come can do nothing."""
-        tokens = self.step()
-        if not self.scheduler.running and not tokens and self.scheduler.waiting:
-            raise RuntimeError(
-                f"request {self.scheduler.waiting[0].request_id} waits for blocks while nothing runs, and "
-                f"{self.scheduler.pool.num_free} of {self.scheduler.pool.num_blocks} are free: others hold the pool's"
-            )
+        tokens, pool, waiting = self.step(), self.scheduler.pool, self.scheduler.waiting
+        if waiting and not self.usage[-1].running:
+            free = f"{pool.num_free} of {pool.num_blocks} are free: others hold the pool's"
+            raise RuntimeError(f"request {waiting[0].request_id} waits for blocks while nothing runs, and {free}")
         return tokens
 
     def _between_steps(self, what: str) -> None:
         if self._stepping:
             raise RuntimeError(f"{what} must be called between steps, not while one runs")
 
-    def _tokens(self, tokens, count: int) -> list[int]:
-        """What `run` gave, checked."""
+    def _checked_tokens(self, tokens, step: Step) -> list[int]:
         tokens = listed("what run gives", tokens, "tokens")
-        if len(tokens) != count:
-            raise ValueError(f"run must give a token for each of {count} in step.ready, not {len(tokens)}")
-        most = None if self.vocab_size is None else self.vocab_size - 1
-        return [whole_number("a token of run", token, 0, most) for token in tokens]
+        if len(tokens) != len(step.ready):
+            raise ValueError(f"run must give a token for each of {len(step.ready)} in step.ready, not {len(tokens)}")
+        return [whole_number("a token of run", token, 0, self.last_token) for token in tokens]
 
     def _checked(self, prompt, sampling, identity=None) -> Generation:
         if isinstance(prompt, str | bytes):
             raise TypeError("prompt must be token ids, not a string: encode it first")
         if not isinstance(sampling, Sampling):
             raise TypeError(f"sampling must be a Sampling, not {shown(sampling)}")
-        most = None if self.vocab_size is None else self.vocab_size - 1
-        tokens = [whole_number("prompt", token, 0, most) for token in listed("prompt", prompt, "token ids")]
-        if not tokens:
+        prompt = [whole_number("prompt", token, 0, self.last_token) for token in listed("prompt", prompt, "token ids")]
+        if not prompt:
             raise ValueError("prompt must have at least one token")
         hashable("identity", identity)
-        request = Generation(-1, tokens, sampling, identity)
-        self.scheduler.check(request)
+        self.scheduler.check(request := Generation(-1, prompt, sampling, identity))
         return request
 
     def _queue(self, request: Generation) -> int:
         with held():
             request.request_id = self._next_id
             self.scheduler.add(request)
-            self._live[request.request_id] = request
             self._note("arrived", request)
             self._next_id += 1
         return request.request_id
 
     def _take(self, request: Generation, token: int) -> Token:
         request.tokens.append(token)
-        reason, sampling = None, request.sampling
-        if token == sampling.stop_token:
+        reason = "length" if len(request.tokens) > request.max_stored else None
+        if token == request.sampling.stop_token:
             reason = "stop"
-        elif len(request.tokens) >= request.num_prompt + sampling.max_new_tokens:
-            reason = "length"
         if reason:
             self._leave(request, reason)
         return Token(request.request_id, token, reason)
-
-    def _note(self, what: str, request: Generation) -> None:
-        self.events.append(Event(len(self.usage), what, request.request_id, len(request.tokens), request.max_stored))
 
     def _leave(self, request: Generation, reason: str) -> None:
         with held():
             self.scheduler.finish(request, reason)
             self._note(reason, request)
-            del self._live[request.request_id]
+
+    def _note(self, what: str, *requests: Generation) -> None:
+        for one in requests:
+            self.events.append(Event(len(self.usage), what, one.request_id, len(one.tokens), one.max_stored))
 
 
 def build(
     model, num_blocks: int, block_size: int = BLOCK_SIZE, *, token_budget: int | None = None, max_running: int = 64,
     max_blocks: int | None = None, window: int | None = None, watermark: float = 0.01, reuse: bool = False,
-    host_blocks: int = 0, device="cpu", backend: str = "auto", cuda_graphs: bool = True,
+    host_blocks: int = 0, **hardware,
 ) -> Engine:  # fmt: skip
     """An engine over a `model.Llama` with a pool of `num_blocks`.
 
@@ -187,19 +170,15 @@ def build(
     - `max_blocks`: the longest table, the whole pool if left out.
     - `window`: how many tokens every layer sees, the current one included; the blocks behind it are given back, so that
       a sequence may be longer than the pool, up to `max_blocks`.
+    - `hardware`: the runner's device="cpu", backend="auto", cuda_graphs=True.
     """
     from pagedkv.engine.runner import Runner
     from pagedkv.engine.swap import HostPool
 
-    runner = Runner(
-        model, num_blocks, block_size, max_running=max_running, max_blocks=max_blocks, device=device, backend=backend,
-        cuda_graphs=cuda_graphs, window=window,
-    )  # fmt: skip
+    both = dict(max_running=max_running, max_blocks=max_blocks, window=window)
+    runner = Runner(model, num_blocks, block_size, **both, **hardware)
     pool = BlockPool(num_blocks, block_size)
+    prefix = PrefixCache(pool) if reuse else None
     host = HostPool(runner.cache, host_blocks) if whole_number("host_blocks", host_blocks) else None
-    scheduler = Scheduler(
-        pool, token_budget=token_budget, max_running=max_running, watermark=watermark, max_blocks=max_blocks,
-        window=window,
-        prefix=PrefixCache(pool) if reuse else None, host=host,
-    )  # fmt: skip
+    scheduler = Scheduler(pool, token_budget=token_budget, watermark=watermark, prefix=prefix, host=host, **both)
     return Engine(scheduler, runner, model.shape.vocab_size)

@@ -7,16 +7,17 @@ than the main one none arrives, and nothing is done.
 
 import signal
 import threading
+from collections.abc import Callable
 
 
 class held:
-    """`with held() as interrupts:` holds back what SIGINT does, but for the time from `let_through` to `hold`.
+    """`with held() as interrupts:` holds back what SIGINT does, but for `interrupts.let_through(call, ...)`.
 
     May be nested: what the inner one held back, the outer one holds.
     """
 
     def __enter__(self) -> "held":
-        self._came, self._through, self._handler = None, False, None
+        self._came, self._through, self._handler = [], False, None
         if threading.current_thread() is threading.main_thread() and callable(signal.getsignal(signal.SIGINT)):
             self._handler = signal.signal(signal.SIGINT, self._arrives)
         return self
@@ -24,18 +25,22 @@ class held:
     def __exit__(self, *error) -> None:
         if self._handler is not None:
             signal.signal(signal.SIGINT, self._handler)
-            self.let_through()
+            self._deliver()
 
-    def let_through(self) -> None:
+    def let_through(self, call: Callable, *arguments):
+        """What `call(*arguments)` gives; until then an interrupt comes at once."""
         self._through = True
-        if self._came is not None:
-            came, self._came = self._came, None
-            self._handler(*came)
-
-    def hold(self) -> None:
-        self._through = False
+        try:
+            self._deliver()
+            return call(*arguments)
+        finally:
+            self._through = False
 
     def _arrives(self, *signal_and_frame) -> None:
-        self._came = signal_and_frame
+        self._came.append(signal_and_frame)
         if self._through:
-            self.let_through()
+            self._deliver()
+
+    def _deliver(self) -> None:
+        while self._came:
+            self._handler(*self._came.pop())

@@ -8,9 +8,10 @@ import math
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pagedkv.arguments import finite_number, whole_number
+from pagedkv.block_table import BlockTable
 
 
 @dataclass(frozen=True)
@@ -37,28 +38,26 @@ class Sampling:
 GREEDY = Sampling()
 
 
+@dataclass(eq=False, slots=True)
 class Generation:
     """A request: `tokens` are the prompt and all that was sampled, `table` holds those whose K and V are stored.
 
     Without a table it waits; then `parked` may say where in host memory its K and V are.
     """
 
-    __slots__ = (
-        "request_id", "tokens", "num_prompt", "sampling", "identity", "table", "parked", "finish_reason",
-        "preemptions", "num_named", "clears",
-    )  # fmt: skip
+    request_id: int
+    tokens: list[int] = field(repr=False)
+    sampling: Sampling
+    identity: Hashable = None  # whose tokens these are, for reuse: an adapter, a tenant
+    num_prompt: int = field(init=False)
+    table: BlockTable | None = None
+    parked: Any = None  # what the host's `park` gave
+    finish_reason: str | None = None  # "length", "stop", or "abort"
+    preemptions: int = 0
+    clears: int = 0  # how often the prefix cache had been cleared when the first of these tokens was stored
 
-    def __init__(self, request_id: int, tokens: list[int], sampling: Sampling, identity: Hashable = None):
-        self.request_id = request_id
-        self.tokens = tokens
-        self.num_prompt = len(tokens)
-        self.sampling = sampling
-        self.identity = identity  # whose tokens these are, for reuse: an adapter, a tenant
-        self.table = self.parked = None
-        self.finish_reason: str | None = None  # "length", "stop", or "abort"
-        self.preemptions = 0
-        self.num_named = 0  # full blocks of the table that the prefix cache was told of
-        self.clears = 0  # how often that had been cleared when the first of these tokens was stored
+    def __post_init__(self):
+        self.num_prompt = len(self.tokens)
 
     @property
     def num_stored(self) -> int:
@@ -77,9 +76,6 @@ class Generation:
     def max_stored(self) -> int:
         """Tokens that are stored at the end: the last one sampled never is."""
         return self.num_prompt + self.sampling.max_new_tokens - 1
-
-    def __repr__(self) -> str:
-        return f"Generation({self.request_id}, {len(self.tokens)} tokens, {self.num_stored} stored)"
 
 
 @dataclass(slots=True)

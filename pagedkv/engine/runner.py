@@ -1,22 +1,19 @@
 """From a step to its tokens: a model, its paged cache, and the packed tables that its kernels read."""
 
-import numpy as np
 import torch
 
 from pagedkv.arguments import shown, whole_number
 from pagedkv.attention.checks import BLOCK_SIZES
 from pagedkv.attention.dispatch import pick_backend, torch_backend
 from pagedkv.device_tables import DeviceBlockTables
-from pagedkv.engine.batch import Batch, Rows, flatten, pack, paged
+from pagedkv.engine.batch import Batch, pack, paged
+from pagedkv.engine.graphs import Graph, replayed
 from pagedkv.engine.model import Llama
 from pagedkv.engine.request import Step
 from pagedkv.engine.sampler import sample
 from pagedkv.engine.scheduler import Scheduler
 from pagedkv.kv_cache import PagedKVCache
-from pagedkv.sizing import BLOCK_SIZE, ceil_div
-
-# A token, its position, slot, row and length, that writes nowhere and reads nothing.
-PADDING = np.array([[0], [0], [-1], [0], [0]])
+from pagedkv.sizing import BLOCK_SIZE
 
 
 class Runner:
@@ -39,13 +36,13 @@ class Runner:
             raise ValueError(f"block_size must be a power of two from 1 to 256, not {shown(block_size)}")
         kv_shape = model.shape.kv_shape(model.dtype.itemsize)
         self.cache = PagedKVCache(kv_shape, num_blocks, block_size, device, model.dtype)
-        self.tables, self.rows = DeviceBlockTables(max_running, self.max_blocks, device), Rows(max_running)
+        self.tables = DeviceBlockTables(self.max_running, self.max_blocks, device)
         on_gpu = self.device.type == "cuda"
         if on_gpu and type(model) is Llama and pick_backend(backend, model.embed, self.cache.k) is not torch_backend:
             from pagedkv.engine.fused import FusedLlama
 
             self.model = FusedLlama(model)
-        self.graphs: dict[tuple[int, int], _Graph] | None = {} if cuda_graphs and on_gpu else None
+        self.graphs: dict[tuple[int, int], Graph] | None = {} if cuda_graphs and on_gpu else None
 
     def join(self, scheduler: Scheduler) -> None:
         """Serve the steps of `scheduler`: it runs no more, and no longer tables, than there is room for here.
@@ -54,10 +51,8 @@ class Runner:
         """
         pool, cache, prefix, window = scheduler.pool, self.cache, scheduler.prefix, scheduler.window
         if cache.block_size != pool.block_size or cache.num_blocks < pool.num_blocks:
-            raise ValueError(
-                f"the scheduler's pool has {pool.num_blocks} blocks of {pool.block_size} tokens, and the runner's "
-                f"cache {cache.num_blocks} of {cache.block_size}"
-            )
+            theirs = f"the scheduler's pool has {pool.num_blocks} blocks of {pool.block_size} tokens"
+            raise ValueError(f"{theirs}, and the runner's cache {cache.num_blocks} of {cache.block_size}")
         if window is not None and window.size != self.window:
             raise ValueError(f"the scheduler's window is {window.size}, and the runner's {self.window}")
         if prefix is not None:
@@ -70,45 +65,11 @@ class Runner:
     @torch.no_grad()
     def __call__(self, step: Step) -> list[int]:
         self.cache.copy_blocks(step.copies)
-        if self.graphs is None or len(step.slots) > len(step.work):
-            return sample(self.logits(pack(step, self.rows, self.tables, self.device)), step.ready)
-        tokens, positions, rows, seq_lens, _, last, tables = flatten(step, self.rows, self.tables)
-        size, blocks = len(tokens), ceil_div(max(seq_lens), self.cache.block_size)
-        key = 1 << (size - 1).bit_length(), min(1 << (blocks - 1).bit_length(), self.max_blocks)
-        if key not in self.graphs:
-            self.graphs[key] = _Graph(self, *key, tables)
-        logits, best = self.graphs[key].replay([tokens, positions, step.slots, rows, seq_lens])
-        if len(last) < size:  # a chunk of one token of a prompt gives none
-            logits, best = logits[last], best[last]
-        return sample(logits, step.ready, best)
+        if self.graphs is not None and len(step.slots) == len(step.work):
+            return sample(*replayed(self, step))
+        return sample(self.logits(pack(step, self.tables, self.device)), step.ready)
 
     def logits(self, batch: Batch) -> torch.Tensor:
         """[len(batch.last), vocab_size]"""
         attend = paged(self.cache, batch, self.backend, self.window)
         return self.model(batch.tokens, batch.positions, attend, batch.last)
-
-
-class _Graph:
-    """Decode of `size` requests of at most `width` blocks each, captured once, up to the likeliest tokens."""
-
-    def __init__(self, runner: Runner, size: int, width: int, tables: torch.Tensor):
-        self.numbers = torch.from_numpy(PADDING.repeat(size, 1)).to(runner.device)
-
-        def run():
-            tokens, positions, slots, rows, lengths = self.numbers
-            blocks, longest = tables[:, :width].index_select(0, rows), width * runner.cache.block_size
-            logits = runner.logits(Batch(tokens, positions, slots, None, lengths.int(), None, blocks, longest))
-            return logits, logits.argmax(-1)
-
-        run()  # kernels are compiled before the capture
-        self.graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.graph):
-            self.logits, self.best = run()
-
-    def replay(self, numbers: list[list[int]]) -> tuple[torch.Tensor, torch.Tensor]:
-        """(logits, likeliest tokens) of each request, valid until the next replay."""
-        count, padded = len(numbers[0]), PADDING.repeat(self.numbers.shape[1], 1)
-        padded[:, :count] = numbers
-        self.numbers.copy_(torch.from_numpy(padded), non_blocking=True)
-        self.graph.replay()
-        return self.logits[:count], self.best[:count]

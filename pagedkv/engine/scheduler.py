@@ -36,41 +36,48 @@ class Scheduler:
         new_table: Callable[..., BlockTable] = BlockTable, max_blocks: int | None = None, window: int | None = None,
     ):  # fmt: skip
         self.pool, self.prefix, self.host, self.new_table = pool, prefix, host, new_table
-        self.token_budget = whole_number("token_budget", token_budget, 1) if token_budget is not None else inf
-        self.max_running = whole_number("max_running", max_running, 1) if max_running is not None else inf
         self.watermark_blocks = int(finite_number("watermark", watermark, 0, 1) * pool.num_blocks)
-        self.window = Window.of(window, pool)
-        self.token_budget = min(self.token_budget, self.window.budget if self.window else inf)
+        self.max_running = inf if max_running is None else whole_number("max_running", max_running, 1)
+        budget = inf if token_budget is None else whole_number("token_budget", token_budget, 1)
         most = pool.num_blocks if max_blocks is None else whole_number("max_blocks", max_blocks, 1)
+        self.window = Window.of(window, pool)
+        self.token_budget = min(budget, self.window.budget) if self.window else budget
         self.max_blocks = most if self.window else min(pool.num_blocks, most)
         self.waiting: deque[Generation] = deque()
         self.running: dict[int, Generation] = {}  # by id, in order of admission
-        self._ids: set[int] = set()  # of both
+        self.live: dict[int, Generation] = {}  # both
 
     def check(self, request: Generation) -> None:
         """Raise ValueError if the request could not run even alone."""
         needed = ceil_div(request.max_stored, self.pool.block_size)
         if needed > self.max_blocks:
-            raise ValueError(
-                f"the prompt of {request.num_prompt} tokens and max_new_tokens of {request.sampling.max_new_tokens} "
-                f"need {needed} blocks, and a request can have {self.max_blocks}"
-            )
+            new = request.sampling.max_new_tokens
+            wanted = f"the prompt of {request.num_prompt} tokens and max_new_tokens of {new} need {needed} blocks"
+            raise ValueError(f"{wanted}, and a request can have {self.max_blocks}")
 
     def add(self, request: Generation) -> None:
         """Queue it at the end; ValueError if it could not run even alone, or if its id is here."""
         self.check(request)
-        if request.request_id in self._ids:
+        if request.request_id in self.live:
             raise ValueError(f"request_id {request.request_id!r} is that of a request that waits or runs")
-        self._ids.add(request.request_id)
+        self.live[request.request_id] = request
         self.waiting.append(request)
 
     def schedule(self) -> Step:
         """Take blocks for the next step. Every request in it is stored as far as the step will have run. Whatever is
         raised on the way, the step is undone.
         """
-        step = Step()
+        step, budget = Step(), self.token_budget
         try:
-            self._fill(step)
+            if self.window:
+                for request in self.running.values():
+                    self.window.drop(request)
+            for request in list(self.running.values()):
+                if budget == 0 or request.table is None:  # preempted in this step, as are all behind it
+                    break
+                budget -= self._grow(request, min(request.num_pending, budget), step)
+            if not step.preempted or not self.running:
+                self._admit(budget, step)
         except BaseException:
             self.undo(step)
             raise
@@ -80,7 +87,7 @@ class Scheduler:
         """Let go of all that a request holds, wherever it is: the one way out, for end, stop and abort."""
         if self.running.pop(request.request_id, None) is None:
             self.waiting.remove(request)
-        self._ids.discard(request.request_id)
+        del self.live[request.request_id]
         self._release(request)
         self._drop_parked(request)
         request.finish_reason = reason
@@ -92,78 +99,67 @@ class Scheduler:
         """
         for request, n in step.work:
             before = request.table.num_tokens - n
-            if self.prefix is not None:
-                for block_id in request.table.blocks[before // self.pool.block_size :]:
-                    self.pool.forget(block_id)
+            for block_id in request.table.blocks[before // self.pool.block_size :]:
+                self.pool.forget(block_id)
             request.table.truncate(before)
-            request.num_named = min(request.num_named, before // self.pool.block_size)
         for request in reversed(step.admitted):
-            if self.running.pop(request.request_id, None) is not None:  # else it had to go at once
-                self._release(request)
-                self.waiting.appendleft(request)
-
-    def _fill(self, step: Step) -> None:
-        budget = self.token_budget
-        for request in self.running.values() if self.window else ():
-            self.window.drop(request)
-        for request in list(self.running.values()):
-            if budget == 0 or request.table is None:  # preempted in this step, as are all behind it
-                break
-            budget -= self._grow(request, min(request.num_pending, budget), step)
-        if not step.preempted or not self.running:
-            self._admit(budget, step)
+            if request.request_id in self.running:  # else it had to go at once
+                self._requeue(request)
 
     def _grow(self, request: Generation, n: int, step: Step) -> int:
         """Slots for the next `n` tokens of a running request; 0 if it had to go for want of a block."""
-        while True:
+        while request.table is not None:
             try:
                 slots, copies = request.table.append(n)
             except OutOfBlocks:
-                self._preempt(latest := next(reversed(self.running.values())), step)
-                if latest is request:
-                    return 0
+                self._preempt(next(reversed(self.running.values())), step)
                 continue
             step.work.append((request, n))
             step.slots += slots
             step.copies += copies
-            stored = request.table.num_tokens
+            stored, size = request.table.num_tokens, self.pool.block_size
             if stored == len(request.tokens):
                 step.ready.append(request)
-            named = stored // self.pool.block_size > request.num_named
-            if named and self.prefix is not None and self._clears() == request.clears:
+            known = (stored - n) // size
+            if stored // size > known and self.prefix is not None and request.clears == self.prefix.clears:
                 self.prefix.insert(
-                    request.tokens[:stored], request.table.blocks, start=request.num_named, identity=request.identity
+                    request.tokens[:stored], request.table.blocks, start=known, identity=request.identity
                 )  # now: whoever is admitted in this very step may share them, since a layer writes before it reads
-                request.num_named = stored // self.pool.block_size
             return n
+        return 0
 
     def _preempt(self, request: Generation, step: Step) -> None:
         stored = request.table.num_tokens
         if self.host is not None:
             request.parked = self.host.park(request.table)  # None: no room
+        self._requeue(request)
+        request.preemptions += 1
+        step.preempted.append(request)
+        if request.parked is None:
+            step.lost += stored
+        else:
+            step.parked += stored - request.parked.first_block * self.pool.block_size
+
+    def _requeue(self, request: Generation) -> None:
         del self.running[request.request_id]
         self._release(request)
-        request.preemptions += 1
         self.waiting.appendleft(request)
-        step.preempted.append(request)
-        step.lost += stored if request.parked is None else 0
-        step.parked += stored - request.parked.first_block * self.pool.block_size if request.parked is not None else 0
 
     def _admit(self, budget: int, step: Step) -> None:
         while self.waiting and budget and len(self.running) < self.max_running and self._fits(self.waiting[0]):
-            request, found = self.waiting[0], []
+            request, found = self.waiting.popleft(), []
+            step.admitted.append(request)
+            self.running[request.request_id] = request
             if self.prefix is not None:
-                if request.clears != self._clears():  # computed before it was cleared
+                if request.clears != self.prefix.clears:  # computed before it was cleared
                     self._drop_parked(request)
+                request.clears = self.prefix.clears
                 if request.parked is None or not request.parked.first_block:
                     found = self.prefix.match(request.tokens, request.identity)
-                request.clears = self._clears()
-            request.table, request.num_named = self.new_table(self.pool, found), len(found)
-            step.admitted.append(self.waiting.popleft())
-            self.running[request.request_id] = request
+            request.table = self.new_table(self.pool, found)
             step.reused += request.table.num_tokens
             if request.parked is not None:
-                self._bring_back(request, len(found), step)
+                self._bring_back(request, step)
             if self.window:
                 self.window.drop(request)
             granted = self._grow(request, min(request.num_pending, budget), step)
@@ -178,26 +174,22 @@ class Scheduler:
         free = self.pool.num_free - (self.watermark_blocks if self.running else 0)
         needed = ceil_div(len(request.tokens), self.pool.block_size)
         if self.window:  # no more than a window and a step at a time, found or not
-            return min(needed, self.window.blocks(self.token_budget)) <= free
-        if needed > free and self.prefix is not None:
+            needed = min(needed, self.window.blocks(self.token_budget))
+        elif needed > free and self.prefix is not None:
             found, idle = self.prefix.peek(request.tokens, request.identity)
-            return needed - found <= free - idle
+            needed, free = needed - found, free - idle
         return needed <= free
 
-    def _bring_back(self, request: Generation, num_found: int, step: Step) -> None:
+    def _bring_back(self, request: Generation, step: Step) -> None:
         """From the host only what was not found in blocks that others computed, or that nobody has taken since."""
-        first = request.parked.first_block
-        if first:  # then nothing was looked for
-            request.table.skip(first)
-        missing = max(request.parked.num_tokens - request.table.num_tokens, 0)
-        if missing:
-            request.table.append(missing)
-            self.host.bring_back(request.parked, request.table, max(num_found, first))
+        table, parked = request.table, request.parked
+        if parked.first_block:  # then nothing was looked for
+            table.skip(parked.first_block)
+        first, missing = table.num_tokens // self.pool.block_size, max(parked.num_tokens - table.num_tokens, 0)
+        table.append(missing)
+        self.host.bring_back(parked, table, first)
         self._drop_parked(request)
         step.restored += missing
-
-    def _clears(self) -> int:
-        return getattr(self.prefix, "clears", 0)  # a prefix cache of one's own may have no `clear`
 
     def _drop_parked(self, request: Generation) -> None:
         if request.parked is not None:
@@ -207,4 +199,4 @@ class Scheduler:
     def _release(self, request: Generation) -> None:
         if request.table is not None:
             request.table.free()
-            request.table, request.num_named = None, 0
+            request.table = None

@@ -119,7 +119,7 @@ def engine(
     calls = Counter() if calls is None else calls
     blocks = OwnPool(pool, num_blocks, block_size, calls) if pool else BlockPool(num_blocks, block_size)
     if table:
-        options["new_table"] = lambda pool, found=(): OwnTable(table, pool, found, calls)
+        options["new_table"] = lambda pool, found=(): OwnTable(table, pool, calls, found)
     if schedule:
         scheduler = ByHand(blocks, schedule, calls, **options)
     else:

@@ -179,9 +179,10 @@ def _promises(cls) -> None:
     for blocks, size in ((4, 4), (9, 2), (16, 4), (5, 1)):
         lengths = [(draw.randint(1, blocks * size // 2), draw.randint(1, blocks * size // 2)) for _ in range(12)]
         requests = [Request(i, 0.0, prompt, new) for i, (prompt, new) in enumerate(lengths)]
-        alone = _served(cls, [Request(0, 0.0, 1, blocks * size - 1)], blocks, size)
-        if alone.lost:
-            raise Wrong("a request that needs the whole pool is preempted, though it has it to itself")
+        for prompt in (1, blocks * size - 1):  # it grows until the pool is full, or fills it at once
+            alone = _served(cls, [Request(0, 0.0, prompt, blocks * size - prompt)], blocks, size)
+            if alone.lost:
+                raise Wrong("a request that needs the whole pool is preempted, though it has it to itself")
         _served(cls, requests, blocks, size)
 
 

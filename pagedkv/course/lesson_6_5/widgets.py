@@ -25,10 +25,14 @@ def engine():
 
 
 def kept_svg(each: float = 0.0, always: int = 0) -> str:
-    """Plain paging beside a policy that leaves so much free at an admission, as an SVG."""
+    """What plain paging does on top of the least, beside a policy that leaves so much free at an admission, as an SVG.
+    Both bars are tokens' worth of work.
+    """
     rows, plain, keeps = {}, own_policy.bill_of("paged"), own_policy.kept_free(each, always)
+    fewest = min(plain.steps, keeps.steps)
     for name, bill in (("plain paging", plain), ("keeps free", keeps)):
-        rows[name] = {"steps": bill.steps, "tokens lost": bill.lost}
+        further = own_policy.STEP * (bill.steps - fewest)
+        rows[name] = {f"further steps, {own_policy.STEP} each": further, "tokens lost": bill.lost}
     change = keeps.cost / plain.cost - 1
     fact = "as dear as plain paging" if not round(100 * change, 1) else (
         f"{abs(change):.1%} {'dearer' if change > 0 else 'cheaper'} than plain paging"

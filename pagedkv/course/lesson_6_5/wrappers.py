@@ -61,9 +61,9 @@ class OwnPool(BlockPool):
 class OwnTable(BlockTable):
     """A table of lesson 3.1 holds the blocks; those that were found by their names stand before its own."""
 
-    def __init__(self, cls, pool: BlockPool, found=(), calls: Counter | None = None):
+    def __init__(self, cls, pool: BlockPool, calls: Counter, found=()):
         super().__init__(pool)
-        self.own, self.found, self.calls = cls(pool), list(found), calls
+        self.own, self.calls, self.found = cls(pool), calls, list(found)
 
     blocks = property(lambda self: self.found + list(self.own.blocks))
     num_tokens = property(lambda self: len(self.found) * self.pool.block_size + self.own.num_tokens)
@@ -98,6 +98,7 @@ class OwnPrefix:
 
     def __init__(self, pool: BlockPool, names: Callable, match: Callable, calls: Counter):
         self.pool, self.names, self.find, self.calls, self.known = pool, names, match, calls, {}
+        self.clears = 0  # it is never cleared
 
     def found(self, token_ids, identity):
         self.calls["match"] += 1
