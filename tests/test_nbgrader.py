@@ -164,3 +164,14 @@ def test_copied_deleted_and_retyped_cells_are_graded_by_what_they_answer(tmp_pat
     right = {student: (score, total) for student, (_, score) in changes.items()}
     right |= {"own-check-unanswered": (0, total), "released": (0, total)}
     assert grades(tmp_path, CHANGED, handed_in) == right
+
+
+def test_one_hand_in_alone_is_graded_as_one_of_many(tmp_path):
+    for student, notebook in {"ada": source_of(CHANGED), "ben": editions.derive(source_of(CHANGED))}.items():
+        nbformat.write(notebook, tmp_path / f"{CHANGED}.ipynb")
+        asked = [f"{CHANGED}.ipynb", "--student", student, "--to", f"graded/{student}"]
+        teach(tmp_path, "python", "-m", "pagedkv.course.autograde", *asked)
+    rows = [csv.DictReader(path.open()) for path in sorted(tmp_path.glob("graded/*/2_1/grades.csv"))]
+    total = points(source_of(CHANGED))
+    assert [[float(row["score"]) for row in each] for each in rows] == [[total], [0.0]]
+    assert len([*tmp_path.glob("graded/*/2_1/*.html")]) == len([*tmp_path.glob("graded/*/2_1/*.ipynb")]) == 2
