@@ -24,7 +24,7 @@ def in_words(num_bytes: float) -> str:
 
 def kv_size(name: str, shape: Shape, num_tokens: int, batch: int) -> tuple[Canvas, str]:
     """The product that gives the bytes of a token, what each layer keeps of a sequence, and a bar for one sequence and
-    for `batch` of them.
+    one for `batch` of them, where they are several.
 
     Returns the picture and its words.
     """
@@ -34,11 +34,12 @@ def kv_size(name: str, shape: Shape, num_tokens: int, batch: int) -> tuple[Canva
     canvas.text(20, 24, title, size=style.TITLE, bold=True)
     product = _product(canvas, shape, y=54)
     kept = _kept_by_layers(canvas, shape, num_tokens, y=136)
-    many = "all together" if batch == 1 else f"{batch:,} sequences"
-    lines = _bars(canvas, {"one sequence": one, many: one * batch}, y=262)
+    several = {f"{batch:,} sequences": one * batch} if batch > 1 else {}
+    lines = _bars(canvas, {"one sequence": one} | several, y=262)
     alt = (
-        f"{title}. {product} bytes a token. {' '.join(kept)} Bars for one sequence, {in_words(one)}, and for "
-        f"{batch:,}" + (f"; dashed lines mark GPUs of {' and '.join(lines)}." if lines else ".")
+        f"{title}. {product} bytes a token. {' '.join(kept)} A bar for one sequence, {in_words(one)}"
+        + (f", and one for {batch:,}" if several else "")
+        + (f"; dashed lines mark GPUs of {' and '.join(lines)}." if lines else ".")
     )
     return canvas, alt
 
