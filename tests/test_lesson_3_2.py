@@ -170,6 +170,15 @@ def keeps_what_it_got(blocks, num_tokens, n, free_blocks, block_size):
     return appending.append(blocks, num_tokens, n, free_blocks, block_size)
 
 
+def pops_token_by_token(blocks, num_tokens, n, free_blocks, block_size):
+    slots = []
+    for position in range(num_tokens, num_tokens + n):
+        if position % block_size == 0:
+            blocks.append(free_blocks.pop())
+        slots.append(blocks[-1] * block_size + position % block_size)
+    return slots
+
+
 def names_the_total(blocks, num_tokens, n, free_blocks, block_size):
     try:
         return appending.append(blocks, num_tokens, n, free_blocks, block_size)
@@ -288,6 +297,7 @@ WRONG = {  # name: [(answer, words of the verdict)]
         (leaks_when_refused, "nothing may be taken"),
         (names_arguments_of_its_own, "raises TypeError"),
         (never_raises, "OutOfBlocks must be raised"),
+        (pops_token_by_token, "more blocks are popped than are free"),
         (keeps_what_it_got, "nothing may be taken"),
         (names_the_total, "names the blocks that are missing in the table"),
         (names_nonsense, "names the blocks that are missing in the table"),
@@ -313,16 +323,15 @@ WRONG = {  # name: [(answer, words of the verdict)]
         (write_wrapping, "as an index -1 means the last one"),
         (write_a_copy, "into a copy"),
         (return_a_copy, "returning another one"),
-        (write_positive_only, "some rows are not in their slots|must all be written"),
+        (write_positive_only, "slot 0 does not hold its row: it is as before"),
         (write_in_order, "some rows are not in their slots"),
         (write_until_padding, "the others must all be written"),
         (write_clamped, "rows with slot -1 must change nothing"),
-        (write_clamped_and_undone, "slot 0 does not hold its row: padding was led there too"),
-        (write_wrapping_and_undone, "some rows are not in their slots"),
-        (write_wrapping_and_undone, "the last slot does not hold its row"),
+        (write_clamped_and_undone, "slot 0 does not hold its row: it is as before"),
+        (write_wrapping_and_undone, "the last slot does not hold its row: it is as before"),
         (write_zeros_for_padding, "slot 0"),
         (write_only_trailing_padding, "the others must all be written"),
-        (write_wrong_rows, "some rows are not in their slots"),
+        (write_wrong_rows, "drop it from `slots` and `rows` alike"),
         (spoils_rows, "changes its input `rows`"),
     ],
 }

@@ -395,6 +395,21 @@ WRONG = {  # name: [(answer, words of the verdict)]
         (of_prefixes(lambda before, block, *owner: (sum(before), owner)), "get one name"),
         (of_prefixes(lambda before, block, *owner: (tuple(sorted(before)), owner)), "the same tokens in another order"),
         (chained(lambda name, block, *_: (name, block[0], sum(block))), "the same tokens in another order"),
+        (chained(lambda name, block, *_: (name, block[0], block[-1], sum(block))), "the same tokens in another order"),
+        (chained(lambda name, block, *_: (name, len(block), block[0], block[-1])), "every token of a block counts"),
+        (chained(lambda name, block, *_: (name, block[-1], tuple(sorted(block)))), "the same tokens in another order"),
+        (
+            chained(lambda name, block, *_: (name, *(sum(i**k * t for i, t in enumerate(block, 1)) for k in range(3)))),
+            "blocks with equal sums",
+        ),
+        (
+            of_prefixes(lambda before, block, *owner: (sum(before), tuple(block), owner)),
+            "the order of the blocks before",
+        ),
+        (
+            of_prefixes(lambda before, block, *owner: (tuple(before[:: len(block)]), tuple(block), owner)),
+            "of the blocks before, every token counts",
+        ),
         (
             of_prefixes(lambda before, block, *owner: (tuple(before[:-1]), owner)),
             "every token of a block counts|one name",

@@ -346,6 +346,10 @@ def prefill_clamped(q, k_cache, v_cache, block_table, seq_len):
 
 
 WRONG_PREFILLS = {
+    "scaled by the queries": (
+        lambda q, *rest: reading.prefill(q, *rest, scale=1 / math.sqrt(len(q))),
+        "divided by the square root of the number of queries",
+    ),
     "clamped and cut": (prefill_clamped, STALE),
     "masked by block": (masked_by(lambda query, key, first: key // 4 <= query // 4), "the mask is by block"),
     "the context and itself": (

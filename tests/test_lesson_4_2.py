@@ -332,7 +332,7 @@ WRONG_MERGES = {
         lambda a, b: with_changes(a, b, f=lambda m, n: torch.exp(n - m), g=lambda m, n: torch.exp(n - m)),
         "upside down",
     ),
-    "normalised": (lambda a, b: with_changes(a, b, normalise=True), "divide by l once, at the very end"),
+    "normalised": (lambda a, b: with_changes(a, b, normalise=True), "nothing: O stays unnormalised"),
     "no guard": (unguarded, "a state that has seen nothing"),
     "0 as a maximum": (
         lambda a, b: (by_state(a, b)[0].nan_to_num(neginf=0.0), *by_state(a, b)[1:]),
@@ -343,6 +343,10 @@ WRONG_MERGES = {
     "0 for m": (at_zero, "m is expected to be the largest score seen"),
     "a guard over all heads": (guards_the_whole_state, "a state that has seen nothing"),
     "one base for all heads": (one_base_for_all_heads, "each head has a base of its own"),
+    "one maximum for all heads": (
+        lambda a, b: (torch.maximum(a[0], b[0]).max().expand(3), *one_base_for_all_heads(a, b)[1:]),
+        "nothing: each head has a base of its own",
+    ),
     "the larger one": (larger_only, "the state with the smaller maximum is thrown away"),
     "O averaged": (averaged, "brought to one base and added, not averaged"),
     "two of three": (lambda a, b: by_state(a, b)[:2], "too short"),

@@ -573,6 +573,8 @@ STRUCTURED = {
         ((*DERIVED[:3], lambda total, o: o / total / total), "divide by l once"),
     ],
     "5.2-merge": [
+        (merging.merge_at_zero, "m has to be the largest score seen, and l and o relative to it"),
+        (merge_without_care_for_nothing, "(-inf) - (-inf) is NaN"),
         (merge_to_the_lse, "m is expected to be the largest score seen, not the log-sum-exp"),
         (lambda a, b: a if a[0] > b[0] else b, "the part with the smaller maximum is thrown away"),
         (lambda a, b: (-INF, 0.0, 0 * a[2]) if -INF in (a[0], b[0]) else merging.merge(a, b), "takes nothing away"),

@@ -22,6 +22,7 @@ RUNGS = {
     OURS: "3: split-KV,\nsettings",
 }
 CASE_COLOURS = ("#332288", "#117733", "#882255", "#555555", "#7A5E00", "#AA3377", "#004488")  # dark enough to write in
+LEADER = {"arrowstyle": "-", "linewidth": 0.8, "shrinkA": 2, "shrinkB": 0, "relpos": (0, 0.5)}  # label to point
 
 
 def share_of_reads(record: dict, cases: Sequence[str] = ("a", "c", "d", "e", "g", "i", "l32")):
@@ -59,15 +60,20 @@ def ladder(record: dict, rungs: Mapping[str, str] = RUNGS):
         for e in climbed
     ]
     with _axes(height=4.2) as (figure, axes):
-        for steps, colour in zip(lines, CASE_COLOURS, strict=False):
+        places = _spaced([steps[-1][1] for steps in lines], 6)
+        for steps, at, entry, colour in zip(lines, places, climbed, CASE_COLOURS, strict=False):
             axes.plot(*zip(*steps, strict=True), marker="o", color=colour)
-        for at, entry, colour in zip(
-            _spaced([steps[-1][1] for steps in lines], 6), climbed, CASE_COLOURS, strict=False
-        ):
-            axes.text(len(rungs) - 0.92, at, f"{entry['case']}: {entry['shape']}", color=colour, va="center")
+            axes.annotate(
+                f"{entry['case']}: {entry['shape']}",
+                (len(rungs) - 0.96, steps[-1][1]),
+                (len(rungs) - 0.75, at),
+                color=colour,
+                va="center",
+                arrowprops=LEADER | {"color": colour},
+            )
         axes.set(
             ylim=(0, 104),
-            xlim=(-0.2, len(rungs) + 0.9),
+            xlim=(-0.2, len(rungs) + 1.0),
             ylabel="% of the read ceiling",
             title="What each rung of the ladder brings",
         )

@@ -50,7 +50,12 @@ def _append_part(title, cases):
         def mine(*case):
             return call(partial(_or_refusal, function), *case, changes=(0, 3), answer=function)
 
-        seen = [_observe(mine, case) for case in cases]
+        try:
+            seen = [_observe(mine, case) for case in cases]
+        except Wrong as wrong:
+            if "pop from empty list" in str(wrong):
+                raise Wrong("more blocks are popped than are free: count first, and raise OutOfBlocks") from None
+            raise
         right = [_observe(append, case) for case in cases]
         if alike(right, seen):
             return

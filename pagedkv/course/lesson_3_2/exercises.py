@@ -74,26 +74,30 @@ def _write_part(title, padding):
                 instead = "returning another one" if result is not None else "into a copy"
                 untouched = f"the cache is as before: write into it, instead of {instead}"
             else:
-                raise Wrong(_what_is_wrong(slots, (mine != right).flatten(1).any(1).nonzero().flatten().tolist()))
+                touched = (mine != right).flatten(1).any(1)
+                kept = (mine == cache)[touched].all()
+                raise Wrong(_what_is_wrong(slots, touched.nonzero().flatten().tolist(), kept))
         if untouched:
             raise Wrong(untouched)
 
     return Part(title, test)
 
 
-def _what_is_wrong(slots, touched) -> str:
-    """The sentence about the slots in `touched`, which do not hold what they should."""
+def _what_is_wrong(slots, touched, kept) -> str:
+    """The sentence about the slots in `touched`, which do not hold what they should; `kept`: what was there before."""
+    end = {(0,): "slot 0", (SLOTS - 1,): "the last slot"}.get(tuple(touched))
+    if kept and end:
+        return f"{end} does not hold its row: it is as before, and only rows with slot -1 are to be skipped"
     if not bool((slots == -1).any()):
         return "some rows are not in their slots"
     if touched == [SLOTS - 1] and SLOTS - 1 not in slots:
         return "the last slot is overwritten: as an index -1 means the last one, here it means no slot at all"
     if touched == [0] and 0 not in slots:
         return "slot 0 is overwritten: rows with slot -1 must change nothing, so they may not be led to another slot"
-    if touched in ([0], [SLOTS - 1]):
-        return (
-            f"{'slot 0' if touched == [0] else 'the last slot'} does not hold its row: padding was led there too, or "
-            "what was there before was put back"
-        )
+    if end:
+        return f"{end} does not hold its row: padding was led there too"
+    if not kept and set(touched) <= set(slots.tolist()):
+        return "slots hold the rows of others: where padding is dropped, drop it from `slots` and `rows` alike"
     return "rows with slot -1 must change nothing, and the others must all be written"
 
 

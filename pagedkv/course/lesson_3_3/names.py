@@ -82,24 +82,36 @@ def _chain(names, size, draw):
     one, two, three = names(a + a + a)
     if len({one, two, three}) < 3:
         raise Wrong(after)
-    if names(a + b + c)[2] == names(b + a + c)[2]:
+    if names(a + b + c)[2] == names(b + a + c)[2] or names(d + a + b + c)[3] == names(d + b + a + c)[3]:
         raise Wrong("the order of the blocks before counts too")
+    if any(names(one + c)[1] == names(other + c)[1] for one, other, _ in _pairs(size)):
+        raise Wrong("of the blocks before, every token counts in its place")
+
+
+PAIRS = (  # tokens that a name keeps apart, and what it leaves out where it does not
+    ([1, 23], [12, 3], "[1, 23] and [12, 3] get one name: keep the tokens apart"),
+    ([1, 2], [2, 1], "the same tokens in another order get one name"),
+    ([1, 1], [1, 2], "[1, 1] and [1, 2] get one name: every token of a block counts"),
+    ([2, 1], [1, 1], "[2, 1] and [1, 1] get one name: every token of a block counts"),
+    ([0, 3], [0, 259], "token ids above 255 need more than one byte"),
+    ([0, 3], [0, 65_539], "token ids above 65,535 need more than two bytes"),
+    ([9, 9, 9, 9], [10, 6, 12, 8], "blocks with equal sums get one name: keep the tokens themselves"),
+)
+
+
+def _pairs(size):
+    """The pairs as blocks of `size` tokens: at the end, at the beginning, and in the middle, where the ends agree."""
+    for one, other, why in PAIRS:
+        for room in {0, size - len(one), (size - len(one)) // 2} if size >= len(one) else ():
+            before, after = [7] * room, [7] * (size - len(one) - room)
+            yield before + one + after, before + other + after, why
 
 
 def _tokens(names, size, draw):
     if size == 1:
         return
-    for one, other, why in (
-        ([1, 23], [12, 3], "[1, 23] and [12, 3] get one name: keep the tokens apart"),
-        ([1, 2], [2, 1], "the same tokens in another order get one name"),
-        ([1, 1], [1, 2], "[1, 1] and [1, 2] get one name: every token of a block counts"),
-        ([2, 1], [1, 1], "[2, 1] and [1, 1] get one name: every token of a block counts"),
-        ([0, 3], [0, 259], "token ids above 255 need more than one byte"),
-        ([0, 3], [0, 65_539], "token ids above 65,535 need more than two bytes"),
-    ):
-        rest = [7] * (size - 2)
-        for before, after in ((rest, []), ([], rest)):
-            _all_differ(names(before + one + after), names(before + other + after), why)
+    for one, other, why in _pairs(size):
+        _all_differ(names(one), names(other), why)
     seen = {name for _ in range(300) for name in names([draw.randrange(50_000) for _ in range(size)])}
     if len(seen) < 300:
         raise Wrong("among a few hundred blocks two have one name: the names are too short")

@@ -95,7 +95,7 @@ def causal_blocks(num_queries: int, num_tokens: int, block_size: int, tile: int)
     for start in range(0, num_queries, tile):
         end = min(num_queries, start + tile)
         y = above + cell * start
-        canvas.text(left - 8, y + cell * (end - start) / 2, f"at {first + start} to {first + end - 1}", anchor="end")
+        canvas.text(left - 8, y + cell * (end - start) / 2, f"queries {first + start}–{first + end - 1}", anchor="end")
         kinds = [kind_of(first + start, first + end - 1, logical, block_size) for logical in range(num_blocks)]
         met.append(f"queries {first + start} to {first + end - 1}: {', '.join(KINDS[kind][0] for kind in kinds)}")
         for logical, kind in enumerate(kinds):

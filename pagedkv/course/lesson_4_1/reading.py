@@ -229,6 +229,10 @@ PREFILL_MISTAKES = (
     (lambda *a: prefill(*a, strict=1), "each query sees its own token too"),
     (lambda *a: prefill(*a, scale=1.0), "the scores are not divided by the square root of head_dim"),
     (lambda *a: prefill(*a, scale=1 / 8), NOT_BY_8),
+    (
+        lambda *a: prefill(*a, scale=len(a[0]) ** -0.5),
+        "the scores are divided by the square root of the number of queries; head_dim is q.shape[1]",
+    ),
     (lambda *a: prefill(*a, shift=1), "each query sees one token too many"),
     (
         lambda *a: _with_mask(*a, lambda query, key, context: key // BLOCK <= query // BLOCK),

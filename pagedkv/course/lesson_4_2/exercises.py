@@ -47,6 +47,7 @@ def _normalised(a, b):
     return m, l, o / l[..., None]
 
 
+ONE_BASE = "each head has a base of its own; here l and O of all heads are at the largest of all"
 MERGE_MISTAKES = (
     (added, "l and O of different bases are added; multiply each by e^(its m - the new m) first"),
     (
@@ -64,7 +65,8 @@ MERGE_MISTAKES = (
         _by_lengths,
         "the states count alike here, whatever their maxima; l and O are brought to one base and added, not averaged",
     ),
-    (_one_base, "each head has a base of its own; here l and O of all heads are at the largest of all"),
+    (_one_base, ONE_BASE),
+    (lambda a, b: (merge(a, b)[0].max().expand(len(a[0])), *_one_base(a, b)[1:]), ONE_BASE),
     (_larger_only, "the state with the smaller maximum is thrown away; it counts by e^(its m - the new m)"),
     (_normalised, "O stays unnormalised in a merge; divide by l once, at the very end"),
 )
@@ -85,7 +87,8 @@ def _states(seed, empty=((), ())):
     return tuple(states)
 
 
-def _merge_part(title, cases):
+def _merge_part(title, cases, simpler=None):
+    """`simpler`: a part whose sentence is told where this one has none."""
     judge = calls(title, merge, cases, mistakes=MERGE_MISTAKES, rtol=SINGLE)
     same_ratio = calls(title, _finished, cases, rtol=SINGLE)
 
@@ -102,6 +105,8 @@ def _merge_part(title, cases):
                 raise Wrong(
                     "O / l is right; m is expected to be the largest score seen, not the log-sum-exp or another base"
                 ) from None
+            if simpler and not told:
+                simpler.test(function)
             raise
 
     return Part(title, test)
@@ -124,12 +129,13 @@ def _passes(part, function) -> bool:
     return True
 
 
+SEEN = _merge_part("states that have seen something", lambda r: [_states(r.randrange(10**6)) for _ in range(6)])
 EXERCISES = (
     ONE_PASS,
     Exercise("4.2-merge", "the merge of two states", (
-        _merge_part("states that have seen something", lambda r: [_states(r.randrange(10**6)) for _ in range(6)]),
+        SEEN,
         _merge_part("states that have seen nothing", lambda r: [_states(r.randrange(10**6), empty) for empty in (
-            ((0,), ()), ((), (1, 2)), ((0,), (0,)), ((0, 1, 2), (0, 1, 2)))]),
+            ((0,), ()), ((), (1, 2)), ((0,), (0,)), ((0, 1, 2), (0, 1, 2)))], SEEN),
     )),
     Exercise("4.2-bugs", "scores that expose a wrong update", (
         bug_part("A", "does the maximum rise after the first block?"),

@@ -78,7 +78,7 @@ def _title(step, m, m_new, factor):
     if m == -inf:
         return "The first block: the factor for the empty state is e^(−∞) = 0"
     if m_new > m:
-        return f"Block {step}: the maximum rises from {m:.1f} to {m_new:.1f}, so the old l and O shrink to {factor:.1%}"
+        return f"Block {step}: m rises from {m:.1f} to {m_new:.1f}; the old l and O are multiplied by {factor:.3f}"
     return f"Block {step}: the maximum stays at {m:.1f}; the block's l and O are brought to it"
 
 

@@ -109,12 +109,19 @@ def merge_the_larger(a, b):
     return a if a[0] >= b[0] else b
 
 
+def merge_at_zero(a, b):
+    """Sums of the exponentials themselves."""
+    factors = [math.exp(min(part[0], 700.0)) for part in (a, b)]
+    return 0.0, a[1] * factors[0] + b[1] * factors[1], a[2] * factors[0] + b[2] * factors[1]
+
+
 def merge_and_normalise(a, b):
     m, l, o = merge(a, b)  # noqa: E741
     return m, l, o / (l or 1.0)
 
 
 NORMALISED = merge_and_normalise, "o stays unnormalised in a merge; divide by l once, at the very end"
+AT_ZERO = merge_at_zero, "m has to be the largest score seen, and l and o relative to it, not to 0"
 MERGE_MISTAKES = (
     NORMALISED,
     (merge_with((False, False), (False, False)),
@@ -122,6 +129,7 @@ MERGE_MISTAKES = (
     (merge_with(o_factors=(False, False)), "l comes to the new base, o does not; they share one base"),
     (merge_with(l_factors=(False, False)), "o comes to the new base, l does not; they share one base"),
     (merge_at_the_lse, "o / l is right; m is expected to be the largest score seen, not the log-sum-exp"),
+    AT_ZERO,
     (merge_the_larger, "the part with the smaller maximum is thrown away; it counts by e^(its m - m_new)"),
     (merge_with((True, False), (True, False)), "only the first part comes to the new base"),
     (merge_with((False, True), (False, True)), "only the second part comes to the new base"),
@@ -148,15 +156,29 @@ def _draw_extremes(rng):
 
 NOTHING = state([], np.zeros((0, 3)))
 
+
+def _says_why_nan(part: Part) -> Part:
+    def test(function):
+        try:
+            part.test(function)
+        except Wrong as wrong:
+            if "not finite" not in str(wrong):
+                raise
+            raise Wrong("NaN or infinity: where nothing was seen m is -inf, and (-inf) - (-inf) is NaN") from None
+
+    return Part(part.title, test)
+
+
 MERGE = Exercise("5.2-merge", "the merge, in code", (
     calls("two blocks", merge, _draw_states, mistakes=MERGE_MISTAKES, points=2),
-    calls("nothing seen yet", merge,
+    _says_why_nan(calls("nothing seen yet", merge,
           lambda rng: [(NOTHING, _drawn_state(rng)), (_drawn_state(rng), NOTHING), (NOTHING, NOTHING)], mistakes=(
         NORMALISED,
+        AT_ZERO,
         (lambda a, b: merge(a, b) if a[0] > -INF else a, "the first block has to arrive in an empty state"),
         (lambda a, b: NOTHING if -INF in (a[0], b[0]) else merge(a, b),
          "a state that has seen nothing takes nothing away: the other one stays as it is"),
-    )),
+    ))),
     calls("scores of ±60000", merge, lambda rng: [
         *_draw_states(rng, 59990, 60000), *_draw_states(rng, -60000, -59990), *_draw_extremes(rng)],
           mistakes=MERGE_MISTAKES),
