@@ -100,7 +100,6 @@ def merge_outputs(a, b):
 
 
 def merge_at_the_lse(a, b):
-    """Right outputs, from another base."""
     m, l, o = merge(a, b)  # noqa: E741
     return (m + math.log(l), 1.0, o / l) if l else (m, l, o)
 
@@ -110,9 +109,8 @@ def merge_the_larger(a, b):
 
 
 def merge_at_zero(a, b):
-    """Sums of the exponentials themselves."""
-    factors = [math.exp(min(part[0], 700.0)) for part in (a, b)]
-    return 0.0, a[1] * factors[0] + b[1] * factors[1], a[2] * factors[0] + b[2] * factors[1]
+    m, l, o = merge(a, b)  # noqa: E741
+    return 0.0, l * math.exp(min(m, 700.0)), o * math.exp(min(m, 700.0))
 
 
 def merge_and_normalise(a, b):
@@ -138,10 +136,9 @@ MERGE_MISTAKES = (
 
 def _drawn_state(rng, low=-5.0, high=5.0):
     n, scale = rng.randrange(1, 6), rng.uniform(1, 3)
-    return state(
-        [rng.uniform(low, high) for _ in range(n)],
-        np.array([[rng.gauss(0, scale) for _ in range(3)] for _ in range(n)]),
-    )
+    scores = [rng.uniform(low, high) for _ in range(n)]
+    values = np.array([[rng.gauss(0, scale) for _ in range(3)] for _ in range(n)])
+    return state(scores, values)
 
 
 def _draw_states(rng, low=-5.0, high=5.0):
@@ -155,6 +152,7 @@ def _draw_extremes(rng):
 
 
 NOTHING = state([], np.zeros((0, 3)))
+WHY_NAN = "NaN or infinity: where nothing was seen m is -inf, and (-inf) - (-inf) is NaN"
 
 
 def _says_why_nan(part: Part) -> Part:
@@ -162,9 +160,7 @@ def _says_why_nan(part: Part) -> Part:
         try:
             part.test(function)
         except Wrong as wrong:
-            if "not finite" not in str(wrong):
-                raise
-            raise Wrong("NaN or infinity: where nothing was seen m is -inf, and (-inf) - (-inf) is NaN") from None
+            raise (Wrong(WHY_NAN) if "not finite" in str(wrong) else wrong) from None
 
     return Part(part.title, test)
 
@@ -244,9 +240,8 @@ def _breaks(number, version, hint):
         if number < 2 and any(max(scores) == -INF for scores, _ in blocks):
             raise Wrong("give each block a visible key; masks are what the third version gets wrong")
         try:
-            if not abs(version(blocks) - in_one_piece(blocks)) > 1e-3 * max(
-                abs(v) for _, values in blocks for v in values
-            ):
+            largest = max(abs(v) for _, values in blocks for v in values)
+            if not abs(version(blocks) - in_one_piece(blocks)) > 1e-3 * largest:
                 raise Wrong(hint)
         except (ArithmeticError, ValueError):
             raise Wrong("these numbers are so extreme that it fails for another reason; use smaller ones") from None
