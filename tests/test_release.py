@@ -55,7 +55,8 @@ def test_the_zip_has_course_handout_and_book_and_the_same_bytes_again(repository
     files = (".gitignore", "lesson.txt", "run")
     inside = ["book/index.html", *(f"course/{name}" for name in files), "handout.zip"]
     assert names == [f"pagedkv-{__version__}/{name}" for name in inside]
-    assert ZipFile(path).getinfo(f"pagedkv-{__version__}/course/run").external_attr >> 16 & 0o111
+    program = ZipFile(path).getinfo(f"pagedkv-{__version__}/course/run")
+    assert program.external_attr >> 16 & 0o111 and program.date_time[0] > 2000
     assert f"no tag v{__version__} yet; to set it: git tag v{__version__}" in capsys.readouterr().out
     path.unlink()
     in_repository(repository, "tag", f"v{__version__}")

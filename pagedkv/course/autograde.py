@@ -24,7 +24,7 @@ from pagedkv.course.mend import mend
 
 SOURCES = Path(__file__).parents[2] / "notebooks" / "solutions"
 CELL_SECONDS = 120
-ERROR = re.compile(r"[\w.]+(Error|Exception): ")
+ERROR = re.compile(r"\s*[\w.]+(Error|Exception): ")
 
 
 class NotGraded(Exception):
@@ -95,7 +95,7 @@ class Grader:
         if status:
             lines = log.read_text(errors="replace").strip().splitlines() or [f"exit status {status}"]
             errors = [line for line in lines if ERROR.match(line)] or lines
-            raise NotGraded(f"nbgrader {command} ends with {errors[-1][:200]}")
+            raise NotGraded(f"nbgrader {command} ends with {errors[-1].strip()[:200]}")
 
 
 def main(arguments: list[str] | None = None) -> int:
