@@ -6,6 +6,7 @@ TITLE = "A model on the cache"
 SENTENCE = "a real model, with attention\nthrough the block tables"
 _BLOCK, _OFFSET = MIRA.table[MIRA.stored // BLOCK_SIZE], MIRA.stored % BLOCK_SIZE
 THREAD = (
-    f"In every layer of a model its newest token writes K and V to slot {_BLOCK * BLOCK_SIZE + _OFFSET}, then reads\n"
-    f"all {MIRA.stored + 1}. One table of {len(MIRA.table)} entries serves all layers."
+    f"In every layer of a model the token at position {MIRA.stored} writes K and V to slot "
+    f"{_BLOCK} × {BLOCK_SIZE} + {_OFFSET},\n"
+    f"then reads all {MIRA.stored + 1}. One table of {len(MIRA.table)} entries serves all layers."
 )

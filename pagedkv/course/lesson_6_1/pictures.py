@@ -93,8 +93,8 @@ def shares_of(step: Step, names: Sequence[str] = "ABCDEFGH") -> list[Share]:
 
 
 def flat_batch(shares: Sequence[Share], block_size: int, num_blocks: int, ready: bool = True) -> tuple[Canvas, str]:
-    """A step's tokens in one row with positions, slots and query_start_loc, and the pool of one layer beneath: what was
-    stored before in a tint. With `ready` the rows that give a next token are outlined. Returns the picture and its
+    """A step's tokens in one row with positions, slots and query_start_loc, and the cache of one layer beneath: what
+    was stored before in a tint. With `ready` the rows that give a next token are outlined. Returns the picture and its
     words.
     """
     total = sum(share.n for share in shares)
@@ -147,7 +147,7 @@ def flat_batch(shares: Sequence[Share], block_size: int, num_blocks: int, ready:
             canvas.rect(x + offset * slot, pool_y, slot, 30, fill, stroke=style.MUTED, label=label)
         canvas.rect(x, pool_y, slot * block_size, 30, None, line=2)
         canvas.text(x + slot * block_size / 2, pool_y + 46, block, anchor="middle")
-    say = "one layer's pool, block by block; pale: stored before. All layers look like this."
+    say = "one layer's cache, block by block; pale: stored before. All layers look like this."
     canvas.text(20, pool_y + 78, say, fill=style.MUTED)
     words = "; ".join(
         f"{share.name} has {share.stored} stored, runs {share.n} of {share.pending}, blocks {share.blocks}"
@@ -155,7 +155,7 @@ def flat_batch(shares: Sequence[Share], block_size: int, num_blocks: int, ready:
     )
     alt = (
         f"{total} tokens of a step in one row, request after request, with position and slot; query_start_loc is "
-        f"{ends}. {words}. An arrow leads from each token to its slot in the pool of one layer."
+        f"{ends}. {words}. An arrow leads from each token to its slot in the cache of one layer."
     )
     if ready:
         alt += f" Next tokens: {' and '.join(last) or 'none'}."
