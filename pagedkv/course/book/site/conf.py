@@ -23,6 +23,7 @@ autodoc_typehints_format = "short"
 python_use_unqualified_type_names = True
 maximum_signature_line_length = 88
 autodoc_preserve_defaults = True  # as they are written
+autodoc_inherit_docstrings = False  # a method is explained once, in the class that says what it is for
 
 html_theme = "furo"
 html_title = "pagedkv"
