@@ -1,8 +1,10 @@
 """The source that a lesson shows is found by its markers, and an error where they are gone."""
 
 import pytest
+from tqdm import tqdm
 
-from pagedkv.course.draw.show import changes, piece, show_changes, show_function, show_piece
+from pagedkv.course.draw import show as showing
+from pagedkv.course.draw.show import changes, piece, show, show_changes, show_function, show_piece, slow
 
 MODULE = '''
 @decorated
@@ -67,3 +69,18 @@ def test_shown_code_has_a_fixed_width_on_a_page_without_styles(module, monkeypat
     show_function(whole)
     assert all("font-family:monospace" in output.data for output in shown)
     assert "```python\nz = 0  # start\ny = x + 1\n```" in shown[0].data and "```python\ndef whole(case" in shown[2].data
+
+
+@pytest.mark.parametrize(("delay", "ci", "drawn"), [(0, "", True), (3, "", False), (0, "1", False)])
+def test_a_bar_comes_late_goes_at_the_end_and_is_not_stored(monkeypatch, capsys, delay, ci, drawn):
+    monkeypatch.setenv("CI", ci)
+    monkeypatch.setattr(showing, "tqdm", lambda *given, **options: tqdm(*given, **options | {"delay": delay}))
+    assert list(slow((1, 2), "pools")) == [1, 2]
+    said = capsys.readouterr().err
+    assert ("pools" in said) == drawn and not said.rpartition("\r")[2]
+
+
+@pytest.mark.parametrize("picture", [3, None, "figure"])
+def test_what_is_no_picture_is_refused(picture):
+    with pytest.raises(TypeError, match="picture must be a Canvas or a matplotlib Figure, not "):
+        show(picture, "words")

@@ -1,5 +1,6 @@
 """`show` puts a picture into a notebook, `save` into files: always a PNG, with words for those who cannot see it.
-`show_piece` and its like show the package's own source, so that what a lesson explains is what runs.
+`show_piece` and its like show the package's own source, so that what a lesson explains is what runs; `slow` shows how
+far a long cell is.
 
 In a notebook the words also fold out under the picture: JupyterLab and nbconvert leave out the "alt" of an output's
 metadata, and on a telephone they are easier to read than a picture of a laptop's width. A function to show is named
@@ -9,14 +10,18 @@ one longer than a screen is an error.
 """
 
 import ast
+import os
 import sys
 from base64 import b64encode
+from collections.abc import Collection, Iterable
 from difflib import ndiff
 from html import escape
 from importlib.util import find_spec
 from inspect import getsource
 from io import BytesIO
 from pathlib import Path
+
+from tqdm import tqdm
 
 from pagedkv.arguments import shown
 from pagedkv.course.draw import style
@@ -41,6 +46,13 @@ def show(picture, alt: str) -> None:
     words = f"<details><summary>The picture in words</summary>{escape(alt)}</details>"
     display({"text/html": words, "text/plain": alt}, raw=True)
     _close(figure)
+
+
+def slow(items: Collection, what: str) -> Iterable:
+    """`items` one after the other, with a bar that comes after three seconds and goes when the last is done. In CI and
+    while the stored editions are made there is none.
+    """
+    return tqdm(items, what, delay=3, leave=False, disable=bool(os.environ.get("CI")))
 
 
 def save(picture, stem, alt: str) -> None:
