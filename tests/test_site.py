@@ -231,7 +231,7 @@ def test_what_is_folded_is_as_large_as_what_is_not_and_no_signature_shows_what_p
     seen = visits[0]
     assert {name: shown["printed"] for name, shown in seen.items() if len(shown["printed"]) > 1} == {}
     signatures = [text for shown in seen.values() for text in shown["signatures"]]
-    assert sum(text.startswith("allocate(") for text in signatures) >= 3  # a pool's, and what two arenas share
+    assert sum("allocate(" in text for text in signatures) >= 3  # a pool's, and what two arenas share
     assert len(signatures) > 200 and [text for text in signatures if re.search("~|<(factory|class)", text)] == []
 
 
