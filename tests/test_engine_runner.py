@@ -59,6 +59,8 @@ def test_what_is_named_in_one_cache_is_not_found_in_another(model):
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
+        (dict(block_size="4"), TypeError, "block_size must be a whole number of at least 1, not '4'"),
+        (dict(device="nonsense"), ValueError, "device must name one of this machine's, not 'nonsense'"),
         (dict(block_size=3), ValueError, "block_size must be a power of two from 1 to 256, not 3"),
         (dict(block_size=512), ValueError, "block_size must be a power of two from 1 to 256, not 512"),
         (dict(host_blocks=-1), ValueError, "host_blocks must be a whole number of at least 0, not -1"),

@@ -23,7 +23,7 @@ FLOORS = {
     "kv_cache": ("arguments", "sizing", "tensors"),
     "device_tables": ("arguments", "sizing", "block_table", "tensors"),
     "attention": ("arguments", "sizing", "tensors"),
-    "engine": ENGINE,
+    "engine": (*ENGINE, "tensors"),
     "simulation": BLOCKS,
     "bench": (*ENGINE, "tensors", "engine", "simulation"),
     "course": (*BELOW_THE_COURSE, "course.draw", "course.judge", "course.lessons", "course.thread", *WINGS),

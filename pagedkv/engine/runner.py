@@ -14,6 +14,7 @@ from pagedkv.engine.sampler import sample
 from pagedkv.engine.scheduler import Scheduler
 from pagedkv.kv_cache import PagedKVCache
 from pagedkv.sizing import BLOCK_SIZE
+from pagedkv.tensors import here
 
 
 class Runner:
@@ -29,10 +30,10 @@ class Runner:
         max_blocks: int | None = None, device="cpu", backend: str = "auto", cuda_graphs: bool = True,
         window: int | None = None,
     ):  # fmt: skip
-        self.model, self.backend, self.window, self.device = model, backend, window, torch.device(device)
+        self.model, self.backend, self.window, self.device = model, backend, window, here(device)
         self.max_running = whole_number("max_running", max_running, 1)
         self.max_blocks = num_blocks if max_blocks is None else whole_number("max_blocks", max_blocks, 1)
-        if block_size not in BLOCK_SIZES:
+        if whole_number("block_size", block_size, 1) not in BLOCK_SIZES:
             raise ValueError(f"block_size must be a power of two from 1 to 256, not {shown(block_size)}")
         kv_shape = model.shape.kv_shape(model.dtype.itemsize)
         self.cache = PagedKVCache(kv_shape, num_blocks, block_size, device, model.dtype)
