@@ -83,7 +83,8 @@ WRONG = {
         *exercises.DROP_MISTAKES,
         (lambda blocks, *rest: exercises.drop_left(list(blocks), *rest), "in place"),
         (lambda blocks, *rest: exercises.drop_left(blocks, *rest)[::-1], "list of blocks given back is not"),
-        (lambda blocks, *rest: exercises.drop_left(blocks, *rest) and None, "list of blocks given back is not"),
+        (lambda blocks, *rest: exercises.drop_left(blocks, *rest) and None, "it returns nothing"),
+        (lambda blocks, *rest: exercises.drop_left(blocks, *rest)[::-1], "list of blocks given back is not"),
     ],
 }
 

@@ -90,7 +90,7 @@ def lives(title: str, engine, facts: Sequence[str] = ()) -> tuple[Canvas, str]:
     across, top = (style.WIDTH - LEFT - RIGHT) / steps, 78
     canvas = Canvas(style.WIDTH, top + 32 * len(rows) + 40 + 26 * len(facts))
     canvas.text(14, 22, title, size=style.TITLE, bold=True)
-    runs = "runs; in it or beside it, tokens of its first step"
+    runs = "runs; in it, or behind its ←, tokens of its first step"
     swatches = [(runs, style.REQUESTS[0], None), ("waits", style.FREE, None)]
     draw_swatches(canvas, LEFT, 52, [*swatches, ("has to go", style.HIGHLIGHT, None)])
     for row, (request_id, bars) in enumerate(rows.items()):
@@ -100,13 +100,13 @@ def lives(title: str, engine, facts: Sequence[str] = ()) -> tuple[Canvas, str]:
         canvas.rect(LEFT, y, end * across, 24, style.FREE, stroke=style.GRID)
         follows = [*(bar[0] for bar in bars[1:]), steps + RIGHT / across]  # where the next stay begins
         for (start, stop, tokens, had_to_go), then in zip(bars, follows, strict=True):
-            width, room = (stop - start) * across, style.text_width(str(tokens))
-            label = tokens if room < width - 8 - 4 * had_to_go else None
+            width, beside = (stop - start) * across, f"← {tokens}"
+            label = tokens if style.text_width(str(tokens)) < width - 8 - 4 * had_to_go else None
             canvas.rect(LEFT + start * across, y, width, 24, style.request_colour(request_id), stroke=None, label=label)
             if had_to_go:
                 canvas.rect(LEFT + stop * across - 4, y, 4, 24, style.HIGHLIGHT, stroke=None)
-            if label is None and room < (then - stop) * across - 10:
-                canvas.text(LEFT + stop * across + 5, y + 12, tokens)
+            if label is None and style.text_width(beside) < (then - stop) * across - 10:
+                canvas.text(LEFT + stop * across + 5, y + 12, beside)
     bottom = top + 32 * len(rows)
     _step_axis(canvas, bottom, steps, across)
     for i, words in enumerate(facts):

@@ -163,6 +163,8 @@ def _drop_part(title, cases):
         for wrong, sentence in DROP_MISTAKES:
             if alike([_observe(wrong, case) for case in drawn], seen):
                 raise Wrong(sentence)
+        if any(gone is None for gone, _ in seen):
+            raise Wrong("it returns nothing; is the return missing?")
         for (gone, table), (my_gone, my_table) in zip(right, seen, strict=True):
             if not alike(table, my_table):
                 raise Wrong("the table is not what is expected afterwards")
