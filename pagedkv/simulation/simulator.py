@@ -10,7 +10,7 @@ preempted: its memory is freed, it goes back to the head of the queue with what 
     timeline = simulate(sample_requests("azure-conv", 300), MaxLength(Arena(15728)), 15728)
     timeline.shares()                  # a dict: token_states, reserved, internal, external, free
     timeline.step, .token_states, ...  # arrays, one entry per step (see timeline.Timeline)
-    timeline.snapshot(step)            # the memory map: a list of Piece(request_id, start, tokens, reserved, ...)
+    timeline.snapshot(step)            # the memory map: a list of Piece(request_id, start, tokens, ...)
     timeline.holes(step)               # what lies between: a list of Hole(start, size, usable)
     timeline.refused                   # {request_id: why it can never fit}
 """
