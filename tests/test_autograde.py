@@ -49,7 +49,7 @@ def grade(tmp_path, monkeypatch, capsys):
 
 def test_points_are_said_and_three_files_are_kept(grade):
     kept = [f"{LESSON}.html", f"{LESSON}.ipynb", "grades.csv"]
-    assert grade() == (0, f"ada, {LESSON}: 4 of 6 points\n", kept)
+    assert grade('test "$PAGEDKV_SECONDS" = 30 || exit') == (0, f"ada, {LESSON}: 4 of 6 points\n", kept)
 
 
 def test_what_does_not_end_is_ended_with_all_that_it_has_started(grade, tmp_path):

@@ -24,6 +24,7 @@ from pagedkv.course.mend import mend
 
 SOURCES = Path(__file__).parents[2] / "notebooks" / "solutions"
 CELL_SECONDS = 120
+CHECK_SECONDS = 30  # learners have 10; a machine that grades may be busy
 ERROR = re.compile(r"\s*[\w.]+(Error|Exception): ")
 
 
@@ -78,6 +79,7 @@ class Grader:
         programs = Path(sys.executable).parent
         places = {f"JUPYTER_{name}_DIR": str(self.folder / name.lower()) for name in ("CONFIG", "DATA", "RUNTIME")}
         settings = places | {"CI": "1", "PATH": f"{programs}{os.pathsep}{os.environ.get('PATH', '')}"}
+        settings["PAGEDKV_SECONDS"] = str(CHECK_SECONDS)
         log = self.folder / f"{command}.log"
         with log.open("w") as said:
             started = subprocess.Popen(

@@ -13,14 +13,15 @@ an endless kernel on a GPU; threads that the function has started; a check that 
 
 import _thread
 import inspect
+import os
 import signal
 import sys
 import threading
 import time
 from contextlib import contextmanager, nullcontext
 
-SECONDS = 10
-"""What a check may take, all its parts together; longer is taken for an endless loop."""
+SECONDS = int(os.environ.get("PAGEDKV_SECONDS") or 10)
+"""What a check may take, all its parts together; longer is taken for an endless loop. Grading grants more."""
 
 ROOM = 100  # calls; the handler needs three
 TOOL = 4  # of sys.monitoring; 0, 1, 2 and 5 are for debuggers and the like
