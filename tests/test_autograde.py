@@ -52,6 +52,15 @@ def test_points_are_said_and_three_files_are_kept(grade):
     assert grade('test "$PAGEDKV_SECONDS" = 30 || exit') == (0, f"ada, {LESSON}: 4 of 6 points\n", kept)
 
 
+def test_grading_again_replaces_what_was_read_only(grade, tmp_path):
+    for _ in range(2):
+        assert grade("", minutes=1)[0] == 0
+        kept = list((tmp_path / "to/2_1").iterdir())
+        assert len(kept) == 3 and all(os.access(path, os.W_OK) for path in kept)
+        for path in kept:
+            path.chmod(0o444)
+
+
 def test_what_does_not_end_is_ended_with_all_that_it_has_started(grade, tmp_path):
     begun = time.monotonic()
     status, said, kept = grade(f"sleep 60 & echo $! > {tmp_path}/child; wait", minutes=0.01)

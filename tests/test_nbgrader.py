@@ -171,7 +171,7 @@ def test_one_hand_in_alone_is_graded_as_one_of_many(tmp_path):
         nbformat.write(notebook, tmp_path / f"{CHANGED}.ipynb")
         asked = [f"{CHANGED}.ipynb", "--student", student, "--to", f"graded/{student}"]
         teach(tmp_path, "python", "-m", "pagedkv.course.autograde", *asked)
-    rows = [csv.DictReader(path.open()) for path in sorted(tmp_path.glob("graded/*/2_1/grades.csv"))]
+    rows = [csv.DictReader(path.read_text().splitlines()) for path in sorted(tmp_path.glob("graded/*/2_1/grades.csv"))]
     total = points(source_of(CHANGED))
     assert [[float(row["score"]) for row in each] for each in rows] == [[total], [0.0]]
     assert len([*tmp_path.glob("graded/*/2_1/*.html")]) == len([*tmp_path.glob("graded/*/2_1/*.ipynb")]) == 2

@@ -68,7 +68,8 @@ class Grader:
             self.folder / "grades.csv",
             *(self._place(room) / f"{self.lesson}.{end}" for room, end in kept.items()),
         ):
-            shutil.copy(source, to)
+            shutil.copyfile(source, part := to / f".{source.name}.part")
+            os.replace(part, to / source.name)  # nbgrader's are read-only, those of an earlier time too
         return f"{float(row['score'] or 0):g} of {float(row['max_score']):g} points"
 
     def _place(self, room: str) -> Path:
