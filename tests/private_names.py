@@ -82,4 +82,8 @@ NAMES = {
     ("torch", "2.13.0", "an operator's _schema", "test_attention_backends.py"): lambda: argument_names(
         torch.ops.aten.add.Tensor
     ),
+    ("_signal", "3.11.7", "signal and getsignal, which give handlers as they are", "engine/interrupt.py"): lambda: (
+        _of("_signal", "signal"),
+        _of("_signal", "getsignal"),
+    ),
 }

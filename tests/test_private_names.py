@@ -2,6 +2,7 @@
 
 from importlib.metadata import version
 from importlib.util import find_spec
+from platform import python_version
 
 import pytest
 
@@ -16,7 +17,8 @@ def gone(name) -> str | None:
     try:
         NAMES[name]()
     except (AttributeError, ImportError) as error:
-        return f"{library} {version(library)} has no {what}, seen in {seen} and used by {where}: {error}"
+        here = python_version() if library == "_signal" else version(library)
+        return f"{library} {here} has no {what}, seen in {seen} and used by {where}: {error}"
     return None
 
 
