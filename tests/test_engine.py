@@ -293,6 +293,19 @@ def test_what_is_no_token_is_refused_and_the_step_undone(gives, error, words):
     assert_empty(served)
 
 
+def test_a_table_that_cannot_be_made_keeps_no_block_that_was_found():
+    served = engine(reuse=True)
+    served.generate([[1] * 9], Sampling(1))
+    served.add([1] * 9, Sampling(1))
+    good, served.scheduler.new_table = served.scheduler.new_table, lambda pool, blocks: 1 / 0
+    with pytest.raises(ZeroDivisionError):
+        served.step()
+    assert served.scheduler.pool.num_free == 20
+    served.scheduler.new_table = good
+    assert [token.token for token in served.stream()] == [7] and served.usage[-1].reused == 8
+    assert_empty(served)
+
+
 def test_whoever_waits_for_an_answer_takes_no_token_of_another():
     served = engine(run=lambda step: [len(request.tokens) for request in step.ready])
     other = served.add([3] * 3, Sampling(5))

@@ -156,7 +156,11 @@ class Scheduler:
                 request.clears = self.prefix.clears
                 if request.parked is None or not request.parked.first_block:
                     found = self.prefix.match(request.tokens, request.identity)
-            request.table = self.new_table(self.pool, found)
+            try:
+                request.table = self.new_table(self.pool, found)
+            except BaseException:  # of a learner's own: what was found is not held yet
+                self.pool.free(found)
+                raise
             step.reused += request.table.num_tokens
             if request.parked is not None:
                 self._bring_back(request, step)
