@@ -70,7 +70,8 @@ class Prediction:
     def html(self) -> str:
         """Options and folded answer, for a stored notebook or a page."""
         choices = "".join(f"<li>{escape(option)}</li>" for option in self.options)
-        asked = f"<ul>{choices}</ul>" if choices else f"<p>A number{' of ' * bool(self.unit)}{escape(self.unit)}.</p>"
+        unit = escape(self.unit.removeprefix("of "))
+        asked = f"<ul>{choices}</ul>" if choices else f"<p>A number{' of ' * bool(unit)}{unit}.</p>"
         answer = f"<b>{escape(self.words(self.answer))}.</b> {escape(self.reason)}"
         return f"{asked}<details><summary>{ANSWER}</summary>{answer}</details>"
 

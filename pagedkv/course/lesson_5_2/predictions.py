@@ -8,7 +8,7 @@ PREDICTIONS = (
         1,
         "Only an entry that names no block is noticed, and that on the CPU. The others name blocks that exist, and "
         "what lies in them are numbers like any others.",
-        unit="of four",
+        unit="of the four",
     ),
     Prediction(
         "5.2-destroyed",
