@@ -49,7 +49,8 @@ def grade(tmp_path, monkeypatch, capsys):
 
 def test_points_are_said_and_three_files_are_kept(grade):
     kept = [f"{LESSON}.html", f"{LESSON}.ipynb", "grades.csv"]
-    assert grade('test "$PAGEDKV_SECONDS" = 30 || exit') == (0, f"ada, {LESSON}: 4 of 6 points\n", kept)
+    patient = 'test "$PAGEDKV_SECONDS" = 30 || exit\ncase "$*" in autog*iopub_timeout=120) ;; autog*) exit 1; esac'
+    assert grade(patient) == (0, f"ada, {LESSON}: 4 of 6 points\n", kept)
 
 
 def test_grading_again_replaces_what_was_read_only(grade, tmp_path):

@@ -102,6 +102,15 @@ def test_the_example_gives_attention_over_the_tokens_that_were_written():
     torch.testing.assert_close(names["out"][0].double(), expected[:, 0], atol=2e-3, rtol=2e-3)
 
 
+def test_the_engine_is_built_and_asked_as_it_is_said():
+    pytest.importorskip("torch")
+    from pagedkv.engine import engine, plays
+
+    call = re.search(r"`pagedkv\.engine\.engine\.(build\(.*?\]\]\))`", ENGINEER)[1]
+    (tokens,) = eval(call, {"build": engine.build, "model": plays.load()[0]})
+    assert len(tokens) == 16
+
+
 def test_the_kernels_numbers_are_those_of_the_record():
     record = json.loads((ROOT / "figures/data/h200.json").read_text(encoding="utf-8"))
     results = {entry["case"]: entry["results"] for entry in record["cases"]}

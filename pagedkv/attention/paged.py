@@ -35,10 +35,13 @@ def paged_attention(
       key whose value is 0 (gpt-oss): the output is multiplied by sigmoid(lse - sink). -inf: a head without one.
     - `k_scale`, `v_scale`: what an FP8 cache is multiplied by.
     - `plan`: made by `plan_attention` for these lengths, or None. It changes no result; torch.compile leaves it out.
+    - `out`: of q's shape and dtype, written and returned; a new tensor if left out.
+    - `backend`: "torch"; "triton", on a CPU in its interpreter only; "auto", Triton on an NVIDIA GPU, else PyTorch.
     - `return_lse`: return (out, lse), lse float32 [num_tokens, num_q_heads] being the natural log(sum of e^score): it
       makes results over parts of a context mergeable. A sink is in the sum, so that of the parts exactly one is given
       the sinks. Libraries that count in powers of 2 return lse / ln 2.
 
+    q, out and the caches have any strides; a row of block_tables is contiguous, and so are all other tensors.
     A query that sees nothing (a seq_lens of 0) gives zeros and an lse of -inf, or its sink.
     Raises TypeError or ValueError that names the argument. Lengths and table entries are looked at on a CPU always, on
     a GPU only with `validate`, which waits for it.
@@ -65,7 +68,8 @@ def plan_attention(seq_lens, k_cache, num_q_heads, *, max_seq_len=None, window=N
     - `k_cache`: [num_blocks, block_size, num_kv_heads, head_dim], of any layer. `num_q_heads`: the model's.
     - `max_seq_len`: an upper bound of all lengths, in tokens, that calls may not exceed; None: no bound.
     - `window`: tokens that a query sees, as in the calls. Layers with another window need another plan.
-    - `lengths`: the numbers in seq_lens, where the host has them: about equal ones do without a table.
+    - `lengths`: the numbers in seq_lens, where the host has them: about equal ones do without a table. The longest
+      becomes max_seq_len where that is left out, so leave out both for a graph whose lengths will grow.
     - `backend`: as in the calls. With "torch" a plan changes nothing, and neither does it for a prefill.
 
     Raises TypeError or ValueError that names the argument.
@@ -90,8 +94,9 @@ def plan_attention(seq_lens, k_cache, num_q_heads, *, max_seq_len=None, window=N
 def write_kv(k, v, k_cache, v_cache, slot_mapping, *, k_scale=None, v_scale=None, backend="auto"):
     """Write k and v [num_tokens, num_kv_heads, head_dim] into the caches at slot_mapping int64 [num_tokens].
 
-    Slot s is k_cache[s // block_size, s % block_size]; a slot of -1 is padding and is skipped. An FP8 cache stores k /
-    k_scale and v / v_scale, and what is too large becomes its largest number.
+    Slot s is k_cache[s // block_size, s % block_size]; a slot of -1 is padding and is skipped. The caches have k's
+    dtype, or float8_e4m3fn: then k / k_scale and v / v_scale are stored, and what is too large becomes its largest
+    number. slot_mapping is contiguous, the others have any strides. `backend`: as in paged_attention.
     Raises TypeError or ValueError that names the argument, and then has written nothing. Slots are looked at on a CPU;
     on a GPU they are the caller's promise.
     """

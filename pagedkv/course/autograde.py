@@ -53,8 +53,9 @@ class Grader:
 
     def grade(self) -> None:
         self._nbgrader("generate_assignment", self.number)
-        limit = f"--ExecutePreprocessor.timeout={CELL_SECONDS}"
-        self._nbgrader("autograde", self.number, "--create", limit)
+        # iopub_timeout: how late what a cell has printed may come; nbgrader gives up after 4 seconds.
+        limits = [f"--ExecutePreprocessor.{limit}={CELL_SECONDS}" for limit in ("timeout", "iopub_timeout")]
+        self._nbgrader("autograde", self.number, "--create", *limits)
         self._nbgrader("generate_feedback", self.number)
         self._nbgrader("export", "--to=grades.csv")
 

@@ -33,7 +33,7 @@ class DecodeLaunch(NamedTuple):
     tile: int  # tokens per step of the loop
     num_stages: int  # the loop's depth: K and V of num_stages - 1 tiles are on their way at a time
     split_tokens: int  # tokens per split
-    num_splits: int  # of the longest sequence
+    num_splits: int  # of the longest sequence; with a plan's table its items, of all sequences
     num_warps: int = 4
 
 

@@ -151,7 +151,9 @@ launch_plan = Launcher(plan_kernel)
 
 
 def plan(seq_lens, k_cache, num_q_heads, max_seq_len, window, lengths):
-    """(settings of the decode kernel, table of items, first items), as in `AttentionPlan`. Takes checked arguments."""
+    """(settings of the decode kernel, table of items, first items), as in `AttentionPlan`; the settings alone where
+    equal splits do. Takes checked arguments.
+    """
     num_seqs, num_kv_heads, head_dim = len(seq_lens), *k_cache.shape[2:]
     group, dtype_bytes, device = num_q_heads // num_kv_heads, k_cache.element_size(), seq_lens.get_device()
     visible = min(NO_BOUND if max_seq_len is None else max_seq_len, window or NO_BOUND)
@@ -161,7 +163,7 @@ def plan(seq_lens, k_cache, num_q_heads, max_seq_len, window, lengths):
         even = 9 * longest * num_seqs <= 10 * sum(min(length, visible) for length in lengths)
     chosen = settings(
         max(16, power_of_2(head_dim)) * dtype_bytes, dtype_bytes, group, num_kv_heads * ceil_div(group, 64),
-        num_seqs, min(visible, longest), even, multiprocessors(device),
+        num_seqs, longest, even, multiprocessors(device),
     )  # fmt: skip
     smallest = ceil_div(256 // dtype_bytes, chosen.tile)  # tiles: smaller parts do not pay for their merge
     if chosen.table:

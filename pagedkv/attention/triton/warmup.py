@@ -54,7 +54,7 @@ def warmup(k_cache, v_cache, num_q_heads, *, dtype=None, softcap=None, sinks=Fal
             for launch in launches:
                 planned = AttentionPlan(Shape.of(lengths, k_cache, num_q_heads), None, None, *launch)
                 decode(q, k_cache, v_cache, tables, lengths, options, torch.empty_like(q), lse, planned)
-    starts = torch.arange(num_seqs + 1, dtype=torch.int32, device=device)
+    starts = torch.arange(len(lengths) + 1, dtype=torch.int32, device=device)
     prefill(q, k_cache, v_cache, tables, lengths, starts, options, torch.empty_like(q), lse)
     new = torch.zeros(1, num_kv_heads, head_dim, dtype=dtype, device=device)
     write(new, new, k_cache, v_cache, torch.tensor([-1], device=device), k_scale=None, v_scale=None)
