@@ -62,6 +62,6 @@ def test_the_command_prints_lessons_and_sums(capsys, monkeypatch):
     said = capsys.readouterr().out.splitlines()
     timetable = points.timetable()
     assert len(said) == len(timetable) + 2
-    assert said[-1].split()[2:] == [str(sum(column)) for column in list(zip(*timetable, strict=True))[2:]]
+    assert said[-1].split()[2:] == [f"{sum(column):,}" for column in list(zip(*timetable, strict=True))[2:]]
     monkeypatch.setattr(points, "timetable", lambda: [])
     assert points.main() == 1 and "whole course" in capsys.readouterr().out
