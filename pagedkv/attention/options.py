@@ -42,7 +42,7 @@ class Options(NamedTuple):
         max_seq_len = capacity if self.max_seq_len is None else min(int(self.max_seq_len), capacity)
         scale = head_dim**-0.5 if self.scale is None else float(self.scale)
         window = None if self.window is None else min(int(self.window), max(capacity, 1))
-        numbers = self[3:6]
+        numbers = self.softcap, self.k_scale, self.v_scale
         if numbers != (None, None, None):  # a microsecond that a call without them is spared
             numbers = (x if x is None else float(x) for x in numbers)
         return Options(max_seq_len, scale, window, *numbers, self.sinks)

@@ -49,7 +49,8 @@ def decode(q, k_cache, v_cache, block_tables, seq_lens, options, out, lse, plan=
 
     Takes checked arguments, writes `out` and `lse`; on a GPU it does not wait for the device.
     """
-    if q.is_cpu and len(q) and options[2:6] == (None,) * 4 and not is_fp8(k_cache):
+    plain = options.window is options.softcap is None and not is_fp8(k_cache)  # scales are FP8's alone
+    if q.is_cpu and len(q) and plain:
         longest = int(seq_lens.max())
         if 0 < longest <= CHUNK and len(q) * longest <= SHORT:
             return decode_at_once(longest, q, k_cache, v_cache, block_tables, seq_lens, options, out, lse)

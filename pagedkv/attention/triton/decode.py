@@ -223,7 +223,7 @@ def decode(q, k_cache, v_cache, block_tables, seq_lens, options, out, lse, plan=
     programs = num_kv_heads * ceil_div(group, rows)
     window = max_seq_len if window is None else min(window, max_seq_len)
     if plan and plan.launch:
-        (tile, stages, split_tokens, num_splits, warps), items, first_items = plan[3:]
+        (tile, stages, split_tokens, num_splits, warps), items, first_items = plan.launch, plan.items, plan.first_items
     else:
         items = first_items = None
         tile, stages, split_tokens, num_splits, warps = decode_launch(
