@@ -172,7 +172,8 @@ def test_a_page_shows_the_options_and_folds_the_answer():
         assert "Two to" not in before and "Most are" not in before
     assert CHOICE.html().startswith("<ul><li>none</li><li>few</li><li>many</li></ul>")
     assert "<p>A number of tokens.</p>" in NUMBER.html() and "&lt;empty&gt;" in CHOICE.html()
-    assert "<p>A number of the four.</p>" in Prediction("9.9-of", 1, "One does.", unit="of the four").html()
+    for unit, asked in (("of the four", "A number of the four."), ("%", "A share in %."), ("", "A number.")):
+        assert f"<p>{asked}</p>" in Prediction("9.9-of", 1, "One does.", unit=unit).html()
 
 
 def test_what_is_displayed_is_a_widget_and_its_page_in_one(monkeypatch):

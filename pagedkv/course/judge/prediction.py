@@ -71,7 +71,8 @@ class Prediction:
         """Options and folded answer, for a stored notebook or a page."""
         choices = "".join(f"<li>{escape(option)}</li>" for option in self.options)
         unit = escape(self.unit.removeprefix("of "))
-        asked = f"<ul>{choices}</ul>" if choices else f"<p>A number{' of ' * bool(unit)}{unit}.</p>"
+        number = "share in " if self.unit == "%" else "number of " if unit else "number"
+        asked = f"<ul>{choices}</ul>" if choices else f"<p>A {number}{unit}.</p>"
         answer = f"<b>{escape(self.words(self.answer))}.</b> {escape(self.reason)}"
         return f"{asked}<details><summary>{ANSWER}</summary>{answer}</details>"
 
