@@ -173,9 +173,9 @@ def test_the_engines_numbers_are_those_of_the_record():
 
 
 def recorded(record: dict, names: list[str]) -> str:
-    """What is said of the notebooks' record: those of `names` that are younger than it, or differed, are named."""
+    """What is said of the notebooks' record: those of `names` are named of which an edition is younger, or differed."""
     as_stored = {entry["notebook"] for entry in record["notebooks"] if entry["as_stored"]}
-    others = ", ".join(sorted(set(names) - as_stored)).replace("notebooks/", "").replace(".ipynb", "")
+    others = ", ".join(sorted({Path(name).stem for name in set(names) - as_stored}))
     but_for = f", but for {others}," if others else ""
     return f"The notebooks as they stood that evening{but_for} gave on such a GPU what is stored"
 
@@ -199,7 +199,7 @@ def test_it_is_said_which_notebooks_were_run_on_the_gpu_of_the_record():
 def test_a_notebook_that_the_record_lacks_or_that_differed_is_named():
     entries = [{"notebook": f"notebooks/{name}.ipynb", "as_stored": name != "b"} for name in "ab"]
     names = [f"notebooks/{name}.ipynb" for name in ("a", "b", "solutions/c")]
-    assert ", but for b, solutions/c, gave on such a GPU" in recorded({"notebooks": entries}, names)
+    assert ", but for b, c, gave on such a GPU" in recorded({"notebooks": entries}, names)
     assert "evening gave on such a GPU" in recorded({"notebooks": entries}, names[:1])
 
 
