@@ -33,7 +33,8 @@ def paged_attention(
     - `softcap`: scores become softcap * tanh(score / softcap), before the mask; None: they stay as they are.
     - `sinks`: float32 [num_q_heads], one more logit a head, neither scaled nor capped, as if each query saw one more
       key whose value is 0 (gpt-oss): the output is multiplied by sigmoid(lse - sink). -inf: a head without one.
-    - `k_scale`, `v_scale`: what an FP8 cache is multiplied by.
+    - `k_scale`, `v_scale`: what an FP8 cache is multiplied by. Over one, Triton multiplies a bfloat16 q in float16, so
+      its numbers must stay under 65,504.
     - `plan`: made by `plan_attention` for these lengths, or None. It changes no result; torch.compile leaves it out.
     - `out`: of q's shape and dtype, written and returned; a new tensor if left out.
     - `backend`: "torch"; "triton", on a CPU in its interpreter only; "auto", Triton on an NVIDIA GPU, else PyTorch.
