@@ -167,6 +167,8 @@ def _cases(random: Random):
     yield [300, 33, 5], 1, 16
     yield [144, 16], 4, 16
     yield [64, 64], 50, 16
+    yield [17], 1, 16
+    yield [1, 15, 17, 31], 6, 16
     for _ in range(14):
         many = random.randint(1, 12)
         lengths = [int(random.lognormvariate(5.5, 1.3)) for _ in range(many)]

@@ -8,15 +8,14 @@ PREDICTIONS = (
     Prediction(
         "4.6-uncut",
         "over nine tenths",
-        "35 places never get an item, and the other 64 wait for the longest sequence, which is over 13 times the "
-        "mean of all.",
+        "35 places never get an item, and the other 64 wait for the longest sequence, 11 times the average.",
         options=("about a third", "about two thirds", "over nine tenths"),
     ),
     Prediction(
         "4.6-blind",
-        "about four tenths",
+        "about three tenths",
         "132 items for 99 places: a third of the places get a second one, and the others wait for it.",
-        options=("about a tenth", "about four tenths", "about seven tenths"),
+        options=("about a tenth", "about three tenths", "about seven tenths"),
     ),
     Prediction(
         "4.6-stale",
@@ -31,7 +30,7 @@ PREDICTIONS = (
     Prediction(
         "4.6-one-more",
         49.5,
-        "The last sequence runs alone, for as long as the 99 before it: 100 items in 198 places.",
+        "The last sequence runs alone, for as long as the 99 before it: 98 of twice 99 places stay empty.",
         unit="%",
         near=0.03,
     ),

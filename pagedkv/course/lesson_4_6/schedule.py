@@ -72,6 +72,15 @@ def cut_evenly(lengths: Sequence[int], cut: int, tile: int = TILE) -> list[tuple
     return rows
 
 
+def cut_at(lengths: Sequence[int], cut: int) -> list[tuple[int, int, int, int]]:
+    """The same rows, cut after every `cut` tokens, as a call without a plan does: the last part is what is left."""
+    return [
+        (seq, part if length > cut else -1, first, min(length, first + cut))
+        for seq, length in enumerate(lengths)
+        for part, first in enumerate(range(0, max(length, 1), cut))
+    ]
+
+
 def run(rows: Sequence[tuple[int, int, int, int]], places: int = PLACES) -> Schedule:
     """The items of `rows`, in order, each on the place that is free first."""
     free, bars = [(0, place) for place in range(places)], []

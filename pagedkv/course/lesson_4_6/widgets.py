@@ -12,9 +12,9 @@ CUTS = (256, 384, 512, 608, 768, 1024, 1664, 2048, 4096, 8192, 16384)
 
 
 def cut_svg(batch: str = "63 chats and a long one", cut: int = 1024) -> str:
-    """The batch with every sequence in equal parts of at most `cut` tokens, as an SVG."""
-    rows = schedule.cut_evenly(BATCHES[batch](), cut)
-    canvas, words = pictures.over_time(f"{batch}: parts of at most {cut:,} tokens", rows)
+    """The batch with every sequence cut after each `cut` tokens, as an SVG."""
+    rows = schedule.cut_at(BATCHES[batch](), cut)
+    canvas, words = pictures.over_time(f"{batch}: cut after every {cut:,} tokens", rows)
     return canvas.svg(words)
 
 
