@@ -46,7 +46,8 @@ def over_time(title: str, rows: Sequence[tuple[int, int, int, int]], places: int
         canvas.text(min(best, LEFT + WIDTH - 130), y, said, fill=style.HIGHLIGHT, anchor="end")
     canvas.text(LEFT + WIDTH, y, f"{run.time:,} tokens", anchor="end", bold=True)
     waves = len(rows) / places
-    facts = f"{len(rows):,} items for {places} places: {waves:.2f} waves. {100 * run.idle:.0f} % of the time is idle, on paper."
+    facts = f"{len(rows):,} items for {places} places: {waves:.2f} waves. {100 * run.idle:.0f} % of the time is idle"
+    facts += ", on paper."
     canvas.text(LEFT, y + 30, facts, bold=True)
     canvas.text(LEFT, y + 54, f"Partial results to merge: {_merged(rows)}.")
     words = (

@@ -14,7 +14,7 @@ PREDICTIONS = (
     Prediction(
         "4.6-blind",
         "about three tenths",
-        "132 items for 99 places: a third of the places get a second one, and the others wait for it.",
+        "132 items for 99 places: 33 begin where another has ended, and the rest waits for them.",
         options=("about a tenth", "about three tenths", "about seven tenths"),
     ),
     Prediction(
