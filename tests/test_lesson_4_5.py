@@ -365,6 +365,7 @@ def test_the_cache_holds_what_was_read_last():
 # The kernel that really overflows
 
 
+@pytest.mark.thorough  # the notebook's cell is compared each time
 def test_a_kernel_with_wide_offsets_reads_beyond_two_to_the_31_and_one_with_narrow_ones_does_not():
     wide, narrow = far_kernel.read_far(64), far_kernel.read_far(32)
     if wide.startswith("skipped"):
