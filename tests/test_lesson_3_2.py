@@ -25,12 +25,7 @@ def append_one_by_one(blocks, num_tokens, n, free_blocks, block_size):
     needed = 0 if n <= room else (n - room - 1) // block_size + 1
     if needed > len(free_blocks):
         raise OutOfBlocks(needed, len(free_blocks))
-    slots = []
-    for position in range(num_tokens, num_tokens + n):
-        if position % block_size == 0:
-            blocks.append(free_blocks.pop())
-        slots.append(blocks[-1] * block_size + position % block_size)
-    return slots
+    return pops_token_by_token(blocks, num_tokens, n, free_blocks, block_size)
 
 
 def append_with_the_package(blocks, num_tokens, n, free_blocks, block_size):
