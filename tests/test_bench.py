@@ -1,7 +1,9 @@
 """The benchmark on small shapes: it must count bytes rightly, refuse to time a wrong output, record what it ran on."""
 
 import json
+import sys
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,15 +11,17 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from pagedkv.attention.reference import attention  # noqa: E402
-from pagedkv.bench import report, sweep  # noqa: E402
+from pagedkv.bench import flashinfer_peers, report, sweep  # noqa: E402
 from pagedkv.bench.__main__ import main  # noqa: E402
 from pagedkv.bench.cases import GRID, HELD_OUT, MAIN, Case, even, named, parse, ragged, shrunk  # noqa: E402
 from pagedkv.bench.data import contiguous, error, make, reference  # noqa: E402
-from pagedkv.bench.peers import Unsupported, index_put, ours, sdpa  # noqa: E402
+from pagedkv.bench.flashinfer_peers import FLASHINFER, ROUNDED  # noqa: E402
+from pagedkv.bench.peers import PEERS, Unsupported, index_put, ours, sdpa  # noqa: E402
 from pagedkv.bench.run import accuracy, measure_case  # noqa: E402
 from pagedkv.bench.timing import Timing, measure  # noqa: E402
 
 CPU = torch.device("cpu")
+PAGED = ("FlashInfer, tensor cores", "FlashInfer, XQA", "cuDNN, paged")
 SMALL = Case("small", (5, 17, 1), q_heads=6, kv_heads=2, head_dim=16, block_size=4, cache="fp32")
 
 
@@ -217,16 +221,21 @@ def test_random_shapes_are_the_same_for_a_seed_and_lie_within_their_bounds():
 
 
 def test_a_sweep_counts_where_ours_is_fast_enough():
-    def record(name, **us):
-        return {"case": name, "results": {who: {"us": time} for who, time in us.items()}, "failed": {}}
+    def record(name, tokens, **us):
+        shape = {"case": name, "batch": 4, "tokens": tokens, "longest": 100, "failed": {}}
+        return shape | {"results": {who: {"us": time} for who, time in us.items()}}
 
-    ours, none, paged, sdpa = sweep.OURS, sweep.NO_PLAN, "FlashInfer, tensor cores", report.SDPA
+    ours, none, (paged, xqa, cudnn), sdpa = sweep.OURS, sweep.NO_PLAN, PAGED, report.SDPA
     records = [
-        record("a", **{ours: 10.0, none: 12.0, paged: 9.8, sdpa: 8.0}),
-        record("b", **{ours: 10.0, none: 9.0, paged: 20.0}),
-        record("c", **{ours: 10.0}),
+        record("a", 400, **{ours: 10.0, none: 12.0, paged: 9.8, xqa: 11.0, sdpa: 8.0}),
+        record("b", 200, **{ours: 10.0, none: 9.0, paged: 30.0, cudnn: 20.0}),
+        record("c", 120, **{ours: 10.0}),
     ]
     found = sweep.summary(records)
+    assert [sweep.regime(entry) for entry in records] == ["equal", "ragged", "very ragged"]
+    assert found["fastest peer"] == {paged: 1, cudnn: 1}
+    assert found["against paged peers, equal"]["least"] == pytest.approx(0.98)
+    assert found["against paged peers, ragged"]["of"] == 1 and "against paged peers, very ragged" not in found
     assert found["against paged peers"] | {"mean": 0} == {"of": 2, "good": 2, "least": pytest.approx(0.98), "mean": 0}
     assert found["against all"] | {"mean": 0} == {"of": 2, "good": 1, "least": pytest.approx(0.8), "mean": 0}
     assert found["against no plan"] == {
@@ -236,6 +245,66 @@ def test_a_sweep_counts_where_ours_is_fast_enough():
         "mean": pytest.approx((1.2 * 0.9) ** 0.5),
     }
     assert found["wrong"] == [] and found["cases"] == 3
+
+
+def test_every_paged_kernel_in_use_is_a_peer_of_the_sweep_and_of_the_grid():
+    assert set(PAGED) < set(FLASHINFER) < set(PEERS) and set(ROUNDED) < set(PEERS)
+
+
+@pytest.mark.parametrize("name", FLASHINFER)
+def test_a_peer_says_why_it_does_not_serve_a_case(name, monkeypatch):
+    small = replace(SMALL, block_size=16)
+    write = replace(small, kind="write")
+    served, other = (
+        (replace(small, queries=1), write) if "FA" not in name else (replace(small, lengths=(5, 9), queries=2), small)
+    )
+    monkeypatch.setattr(flashinfer_peers, "find_spec", lambda _: None)
+    with pytest.raises(Unsupported, match="is not installed|bf16"):
+        FLASHINFER[name](make(served, CPU, copies=1))
+    for case in (other, write):
+        with pytest.raises(Unsupported, match="decode only|prefill only"):
+            FLASHINFER[name](make(case, CPU, copies=1))
+
+
+@pytest.mark.parametrize(
+    ("name", "case", "why"),
+    [
+        ("FlashInfer, XQA", SMALL, "blocks of 16, 32, 64, 128 only"),
+        ("FlashInfer, CUDA cores", replace(SMALL, q_heads=10), "group size"),
+        ("cuDNN, paged", replace(SMALL, cache="fp8"), "bf16 and fp16"),
+        ("cuDNN, paged", replace(SMALL, cache="bf16"), "front end"),
+    ],
+)
+def test_what_a_peers_kernel_does_not_take_is_left_out(name, case, why, monkeypatch):
+    monkeypatch.setattr(flashinfer_peers, "find_spec", lambda what: None if what == "cudnn" else "there")
+    with pytest.raises(Unsupported, match=why):
+        FLASHINFER[name](make(case, CPU, copies=1))
+
+
+def test_a_module_that_was_not_compiled_ahead_is_left_out(monkeypatch):
+    class MissingJITCacheError(RuntimeError):
+        pass
+
+    def missing(*_, **__):
+        raise MissingJITCacheError("not found")
+
+    decode = SimpleNamespace(trtllm_batch_decode_with_kv_cache=missing)
+    monkeypatch.setitem(sys.modules, "flashinfer", SimpleNamespace(decode=decode))
+    monkeypatch.setitem(sys.modules, "flashinfer.jit", SimpleNamespace(MissingJITCacheError=MissingJITCacheError))
+    monkeypatch.setattr(flashinfer_peers, "has_flashinfer", lambda: True)
+    monkeypatch.setattr(flashinfer_peers, "WORKSPACE", 16)
+    with pytest.raises(Unsupported, match="not compiled ahead"):
+        FLASHINFER["FlashInfer, XQA"](make(replace(SMALL, block_size=16), CPU, copies=1))
+
+
+def test_a_peer_that_multiplies_in_fp8_is_held_to_a_bound_of_its_own():
+    def off(by):
+        return lambda data: lambda i: reference(data, i) * (1 + by)
+
+    names = dict.fromkeys(("FlashInfer, XQA", "another"), off(0.03))
+    for cache, passed in (("fp8", {"FlashInfer, XQA"}), ("fp32", set())):
+        record = measure_case(replace(SMALL, cache=cache), names, CPU, 1, host=())
+        assert set(record["results"]) == passed and set(record["failed"]) == set(names) - passed
 
 
 def test_a_sweep_on_a_cpu_writes_a_record_and_a_picture(tmp_path, capsys):

@@ -12,9 +12,10 @@ import torch
 from pagedkv.arguments import whole_number
 from pagedkv.bench import engine, report, sweep
 from pagedkv.bench.cases import GRID, HELD_OUT, Case, named, parse, shrunk
+from pagedkv.bench.flashinfer_peers import has_flashinfer
 from pagedkv.bench.host import ratios
 from pagedkv.bench.ladder import LADDER_CASES, ladder
-from pagedkv.bench.peers import PEERS, has_flashinfer, ours, sdpa
+from pagedkv.bench.peers import PEERS, ours, sdpa
 from pagedkv.bench.run import accuracy, measure_case
 from pagedkv.files import writable
 from pagedkv.tensors import here
@@ -64,7 +65,7 @@ def _on_gpu(cases: list[Case], device: torch.device, options) -> dict:
     facts = report.provenance(device, "")
     print(f"{facts['gpu']}, driver {facts['driver']}, torch {facts['torch']}, Triton {facts['triton']}")
     print(
-        f"FlashInfer {facts['flashinfer-python']}"
+        f"FlashInfer {facts['flashinfer-python']}, cuDNN's front end {facts['nvidia-cudnn-frontend']}"
         if has_flashinfer()
         else "FlashInfer is not installed: its columns stay empty"
     )
@@ -96,7 +97,7 @@ def _on_cpu(cases: list[Case], device: torch.device, options) -> dict:
 
 
 def _sweep(device: torch.device, options) -> dict:
-    records = sweep.measure_sweep(options.sweep, options.shapes, device, options.runs)
+    records = sweep.measure_sweep(options.sweep, options.shapes, device, options.runs, options.cache)
     summary = sweep.summary(records)
     for name, value in summary.items():
         print(f"{name}: {value}")
@@ -120,6 +121,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--sweep", metavar="SEED", help="random shapes drawn from that seed, each beside all others")
     parser.add_argument("--shapes", type=int, default=100, help="how many random shapes (default 100)")
+    parser.add_argument("--cache", choices=("bf16", "fp8"), default="bf16", help="the random shapes' cache")
     parser.add_argument("--runs", type=int, default=3, help="runs; the median of them is reported (default 3)")
     parser.add_argument("--out", type=writable, metavar="FILE", help="write the record there as JSON")
     parser.add_argument("--no-ladder", action="store_true", help="leave the ladder's rungs out")

@@ -4,6 +4,7 @@ All copies share one block table and one set of lengths (so a peer plans once) a
 a timing that walks over the copies reads more than the L2 cache holds.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -15,6 +16,12 @@ DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32, 
 ROTATED = 4  # the copies together are this many times the L2 cache
 MOST_COPIES = 64
 WRONG = 1e-2  # an output further from float64 than this, ‖out - ref‖ / ‖ref‖, is not timed
+
+Call = Callable[[int], torch.Tensor]  # what is timed: the answer on the copy of that number
+
+
+class Unsupported(Exception):
+    """This implementation does not serve this case; the message says why."""
 
 
 @dataclass

@@ -1,5 +1,5 @@
-"""Everything that answers a case: our kernels through the front door, contiguous attention, and FlashInfer where it is
-installed.
+"""Everything that answers a case: our kernels through the front door, contiguous attention, and the paged kernels in
+use that `flashinfer_peers` reaches.
 
 Each entry of a table maps a name to `prepare(data)`, which plans and copies whatever may be prepared outside the timing
 and returns `call(copy) -> output`. A peer that cannot serve a case raises Unsupported with the reason.
@@ -8,23 +8,15 @@ and returns `call(copy) -> output`. A peer that cannot serve a case raises Unsup
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
-from importlib.util import find_spec
 
 import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from pagedkv.attention.paged import paged_attention, plan_attention, write_kv
-from pagedkv.bench.data import Data, contiguous
+from pagedkv.bench.data import Call, Data, Unsupported, contiguous
+from pagedkv.bench.flashinfer_peers import FLASHINFER
 from pagedkv.bench.timing import measure
-
-Call = Callable[[int], torch.Tensor]
-FLASHINFER_WORKSPACE = 256 << 20  # bytes
-CUDA_CORE_GROUPS = (1, 2, 3, 4, 8)  # query heads per KV head that FlashInfer's decode without tensor cores takes
-
-
-class Unsupported(Exception):
-    """This implementation does not serve this case; the message says why."""
 
 
 def ours(backend: str) -> Callable[[Data], Call]:
@@ -127,39 +119,6 @@ def sdpa(data: Data) -> Call:
     return min(timed)[2]
 
 
-def flashinfer_decode(tensor_cores: bool) -> Callable[[Data], Call]:
-    """FlashInfer's paged decode with its FA2 kernels, planned over the real lengths before the timing."""
-
-    def prepare(data: Data) -> Call:
-        case = data.case
-        if not case.is_decode:
-            raise Unsupported("decode only")
-        if not tensor_cores and case.q_heads // case.kv_heads not in CUDA_CORE_GROUPS:
-            raise Unsupported("no kernel for this group size")
-        wrapper = _flashinfer().BatchDecodeWithPagedKVCacheWrapper(
-            _workspace(data), "NHD", use_tensor_cores=tensor_cores, backend="fa2"
-        )
-        wrapper.plan(*_pages(data), case.q_heads, case.kv_heads, case.head_dim, case.block_size, **_dtypes(data))
-        return lambda i: wrapper.run(data.q[i], (data.k_cache[i], data.v_cache[i]))
-
-    return prepare
-
-
-def flashinfer_prefill(backend: str) -> Callable[[Data], Call]:
-    """FlashInfer's paged prefill, "fa2" or "fa3"."""
-
-    def prepare(data: Data) -> Call:
-        case = data.case
-        if case.kind == "write" or case.is_decode:
-            raise Unsupported("prefill only")
-        wrapper = _flashinfer().BatchPrefillWithPagedKVCacheWrapper(_workspace(data), "NHD", backend=backend)
-        heads = (case.q_heads, case.kv_heads, case.head_dim, case.block_size)
-        wrapper.plan(data.query_start_loc, *_pages(data), *heads, causal=True, **_dtypes(data))
-        return lambda i: wrapper.run(data.q[i], (data.k_cache[i], data.v_cache[i]))
-
-    return prepare
-
-
 def index_put(data: Data) -> Call:
     """PyTorch's own scatter, for the writes."""
     if data.case.kind != "write":
@@ -172,39 +131,8 @@ def index_put(data: Data) -> Call:
     return call
 
 
-def has_flashinfer() -> bool:
-    return find_spec("flashinfer") is not None
-
-
-def _flashinfer():
-    if not has_flashinfer():
-        raise Unsupported("FlashInfer is not installed")
-    import flashinfer
-
-    return flashinfer
-
-
-def _pages(data: Data) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """FlashInfer's form of the block tables: where each row starts, the ids in a row, how full each last block is."""
-    lengths, size = data.seq_lens, data.case.block_size
-    pages = (lengths + size - 1) // size
-    starts = F.pad(pages.cumsum(0), (1, 0)).int()
-    return starts, data.block_tables[data.block_tables >= 0], lengths - (pages - 1) * size
-
-
-def _dtypes(data: Data) -> dict:
-    return {"q_data_type": data.q[0].dtype, "kv_data_type": data.k_cache[0].dtype}
-
-
-def _workspace(data: Data) -> torch.Tensor:
-    return torch.empty(FLASHINFER_WORKSPACE, dtype=torch.uint8, device=data.seq_lens.device)
-
-
 PEERS: dict[str, Callable[[Data], Call]] = {
     "SDPA, contiguous": sdpa,
-    "FlashInfer, tensor cores": flashinfer_decode(True),
-    "FlashInfer, CUDA cores": flashinfer_decode(False),
-    "FlashInfer, FA2": flashinfer_prefill("fa2"),
-    "FlashInfer, FA3": flashinfer_prefill("fa3"),
     "index_copy_": index_put,
+    **FLASHINFER,
 }

@@ -24,7 +24,8 @@ def provenance(device, command: str) -> dict:
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "python": platform.python_version(),
     }
-    facts |= {name: _version(name) for name in ("torch", "triton", "flashinfer-python", "transformers")}
+    libraries = ("torch", "triton", "flashinfer-python", "nvidia-cudnn-frontend", "transformers")
+    facts |= {name: _version(name) for name in libraries}
     if device.type == "cuda":
         import torch
 
@@ -38,6 +39,7 @@ def provenance(device, command: str) -> dict:
             "l2_bytes": properties.L2_cache_size,
             "driver": driver.stdout.split("\n")[0].strip(),
             "cuda": torch.version.cuda,
+            "cudnn": torch.backends.cudnn.version(),
         }
     return facts
 

@@ -10,6 +10,7 @@ import torch
 
 from pagedkv.bench.cases import Case, even
 from pagedkv.bench.data import WRONG, Data, contiguous, error, make, reference
+from pagedkv.bench.flashinfer_peers import ROUNDED
 from pagedkv.bench.peers import Unsupported, ours
 from pagedkv.bench.timing import Timing, measure
 
@@ -22,8 +23,9 @@ def measure_case(
     """Time each of `implementations` (name -> prepare(data)) on one set of tensors. The result is ready for JSON.
 
     `results` holds what was timed, `left_out` why an implementation does not serve the case, `failed` what broke or was
-    more than `WRONG` away from float64. With `ceilings`, shares of the read ceiling (for writes: of the copy ceiling)
-    are added. `host`: beginnings of the names whose host time is taken as well.
+    more than `WRONG` away from float64, or `ROUNDED` for a peer that multiplies in FP8. With `ceilings`, shares of the
+    read ceiling (for writes: of the copy ceiling) are added. `host`: beginnings of the names whose host time is taken
+    as well.
     """
     started = time.perf_counter()
     data = make(case, device)
@@ -59,7 +61,7 @@ def measure_case(
             ]  # a path says more about a machine than about a fault
             failed[name] = f"{type(reason).__name__}: {' '.join(words)[:120]}"
             continue
-        if distance > WRONG:
+        if distance > (ROUNDED.get(name, WRONG) if case.cache == "fp8" else WRONG):
             failed[name] = f"wrong: {distance:.1e} from float64"
             continue
         if (

@@ -4,6 +4,7 @@ A shape: batch 1 to 256, lengths 16 to 131,072, both log-uniform; lengths equal,
 log-uniform; heads and head_dim of models in use. K and V together take 4 MB to 8 GB.
 """
 
+from collections import Counter
 from io import BytesIO
 from math import exp, log
 from random import Random
@@ -55,7 +56,7 @@ NO_PLAN = "pagedkv"
 GOOD = 0.97  # of a peer's speed: differences below that are noise
 
 
-def measure_sweep(seed: str, count: int, device, runs: int) -> list[dict]:
+def measure_sweep(seed: str, count: int, device, runs: int, cache: str = "bf16") -> list[dict]:
     """Each of the random cases: ours with a plan, from the host's lengths and from the GPU's, and without; and the
     peers. On a CPU small versions of them, by the torch backend. Prints a line a case.
     """
@@ -69,25 +70,25 @@ def measure_sweep(seed: str, count: int, device, runs: int) -> list[dict]:
     else:
         everyone |= {NO_PLAN: ours("torch"), report.SDPA: sdpa}
     records = []
-    for case in random_cases(seed, count):
+    for case in random_cases(seed, count, cache):
         records.append(measure_case(case if gpu else shrunk(case, tokens=64), everyone, device, runs, host=()))
         print(line(records[-1]), flush=True)
     return records
 
 
-def peers_of(record: dict, contiguous: bool) -> list[float]:
+def peers_of(record: dict, contiguous: bool = False) -> dict[str, float]:
     """µs of those that are not ours; contiguous attention reads no table and counts apart."""
-    return [
-        timing["us"]
+    return {
+        name: timing["us"]
         for name, timing in record["results"].items()
         if not name.startswith(NO_PLAN) and (contiguous or name != report.SDPA)
-    ]
+    }
 
 
 def factors(records: list[dict], contiguous: bool) -> dict[str, float]:
     """The fastest peer's time over ours, by case, where there is a peer; above 1 ours is faster."""
     return {
-        record["case"]: min(peers_of(record, contiguous)) / record["results"][OURS]["us"]
+        record["case"]: min(peers_of(record, contiguous).values()) / record["results"][OURS]["us"]
         for record in records
         if OURS in record["results"] and peers_of(record, contiguous)
     }
@@ -99,11 +100,26 @@ def gains(records: list[dict]) -> dict[str, float]:
     return {record["case"]: record["results"][NO_PLAN]["us"] / record["results"][OURS]["us"] for record in both}
 
 
+def regime(record: dict) -> str:
+    """How unequal a case's lengths are: very ragged is a longest of over three times their mean."""
+    spread = record["longest"] * record["batch"] / record["tokens"]
+    return "equal" if spread == 1 else "ragged" if spread <= 3 else "very ragged"
+
+
 def summary(records: list[dict]) -> dict:
-    """How often ours is at least `GOOD` of the fastest peer, the least factor, and what the plan brings."""
+    """How often ours is at least `GOOD` of the fastest peer, over all shapes and by regime, the least factor, and what
+    the plan brings; and how often each peer is the fastest.
+    """
+    paged = factors(records, False)
+    regimes = {record["case"]: regime(record) for record in records}
     found = {"cases": len(records), "wrong": [record["case"] for record in records if OURS in record["failed"]]}
+    found["fastest peer"] = dict(Counter(min(peers, key=peers.get) for peers in map(peers_of, records) if peers))
     for name, ratios in {
-        "against paged peers": factors(records, False),
+        "against paged peers": paged,
+        **{
+            f"against paged peers, {kind}": {case: ratio for case, ratio in paged.items() if regimes[case] == kind}
+            for kind in dict.fromkeys(KINDS)
+        },
         "against all": factors(records, True),
         "against no plan": gains(records),
     }.items():
