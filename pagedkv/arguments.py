@@ -1,6 +1,7 @@
-"""One sentence for every bad argument: its name, what it was, and what is allowed."""
+"""One sentence for every bad argument: its name, what it was, and what is allowed; and for what a command lacks."""
 
 from collections.abc import Collection, Iterable
+from importlib.util import find_spec
 from math import inf, isfinite
 from numbers import Real
 from operator import index
@@ -89,3 +90,12 @@ def one_of(name: str, value, allowed: Collection):
     if not isinstance(value, str) or value not in allowed:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, not {shown(value)}")
     return value
+
+
+def installed(*packages: str) -> None:
+    """For a command, before it imports them: ends it with a sentence that names the cure where one is missing."""
+    missing = [package for package in packages if find_spec(package) is None]
+    if missing:
+        are = "is" if len(missing) == 1 else "are"
+        cure = "run `pip install -r requirements.txt -e .` in the project's folder (SETUP.md)"
+        raise SystemExit(f"{', '.join(missing)} {are} not installed: {cure}")

@@ -1,11 +1,15 @@
 """Argument checks: what counts as a whole number, and what the error says."""
 
 import re
+import runpy
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from pagedkv.arguments import flag, listed, one_of, shown, whole_number
+import pagedkv
+from pagedkv.arguments import flag, installed, listed, one_of, shown, whole_number
 from pagedkv.block_pool import BlockPool, OutOfBlocks
 from pagedkv.block_table import BlockTable
 from pagedkv.engine.request import Sampling
@@ -172,3 +176,18 @@ def test_numbers_of_numpy_do_not_overflow_later():
     sampling = Sampling(np.uint8(200), np.float32(0.5), np.int64(3), np.int32(4))
     assert [type(value) for value in vars(sampling).values()] == [int, float, int, int]
     assert 100 + sampling.max_new_tokens == 300
+
+
+@pytest.mark.parametrize("command", ["engine", "bench", "bench.engine", "bench.preemption", "bench.tuning"])
+def test_a_command_without_pytorch_ends_with_the_sentence_that_names_the_cure(command, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)  # an import of it raises ModuleNotFoundError
+    file = Path(pagedkv.__file__).parent / command.replace(".", "/")
+    with pytest.raises(SystemExit) as left:
+        runpy.run_path(str(file / "__main__.py" if file.is_dir() else file.with_suffix(".py")), run_name="__main__")
+    assert left.value.code.startswith("torch is not installed: run `pip install -r requirements.txt -e .` in ")
+
+
+def test_what_is_missing_is_named_and_what_is_there_is_not():
+    installed("json", "pytest")
+    with pytest.raises(SystemExit, match="^no_such_a, no_such_b are not installed: "):
+        installed("json", "no_such_a", "no_such_b")

@@ -58,6 +58,39 @@ def test_several_files_are_one_and_who_is_missing_in_one_has_an_empty_cell(conve
     assert status == 0 and [row[3:] for row in rows[1:]] == [["ada", "5", "0"], ["ben", "2.5", ""]]
 
 
+def handed_in(course, *, graded, failed):
+    """The folders that nbgrader leaves: what `autograde` could not finish is under submitted/ alone."""
+    for place in (*graded, *failed):
+        (course / "submitted" / place).mkdir(parents=True)
+    for place in graded:
+        (course / "autograded" / place).mkdir(parents=True)
+        (course / "autograded" / place / "lesson.ipynb").touch()
+
+
+@pytest.mark.parametrize("form", ["moodle", "canvas"])
+def test_a_hand_in_that_could_not_be_graded_is_named_and_has_an_empty_cell(form, tmp_path, capsys):
+    handed_in(tmp_path, graded=["ada/2_1", "ben/2_1"], failed=["ben/2_2"])  # ada has not handed in 2_2: 0, as before
+    (tmp_path / "grades.csv").write_text(TWO_LESSONS)
+    assert main([str(tmp_path / "grades.csv"), "--for", form, "--to", str(tmp_path / "out.csv")]) == 0
+    assert capsys.readouterr().out.splitlines()[1].startswith("no grade, left empty: ben 2_2: autograde has not")
+    rows = list(csv.reader((tmp_path / "out.csv").read_text().splitlines()))
+    assert [row[-2:] for row in rows[-2:]] == [["5", "0"], ["2.5", ""]]
+
+
+def test_a_grade_from_a_container_counts_for_a_hand_in_that_failed_in_the_course(tmp_path, capsys):
+    handed_in(tmp_path, graded=["ada/2_1", "ben/2_1"], failed=["ada/2_2", "ben/2_2"])
+    (tmp_path / "autograded/ada/2_2").mkdir()  # an empty folder is no grade either
+    lines = TWO_LESSONS.splitlines(keepends=True)
+    (tmp_path / "grades.csv").write_text(TWO_LESSONS)
+    (tmp_path / "alone").mkdir()
+    (tmp_path / "alone/grades.csv").write_text("".join([lines[0], lines[4].replace(",8.0,1.0,7.0,", ",6.0,0.0,6.0,")]))
+    paths = [str(path) for path in (tmp_path / "grades.csv", tmp_path / "alone/grades.csv")]
+    assert main([*paths, "--for", "moodle", "--to", str(tmp_path / "out.csv")]) == 0
+    assert "no grade, left empty: ada 2_2: " in capsys.readouterr().out
+    rows = list(csv.reader((tmp_path / "out.csv").read_text().splitlines()))
+    assert [row[3:] for row in rows[1:]] == [["ada", "5", ""], ["ben", "2.5", "6"]]
+
+
 UNUSABLE = {
     "empty": ("", "no column assignment, student_id"),
     "another table": ("a,b\n1,2\n", "is it what `nbgrader export` writes?"),

@@ -7,9 +7,13 @@ import sys
 from io import TextIOWrapper
 from pathlib import Path
 
+from pagedkv.arguments import installed, whole_number
+
+if __name__ == "__main__":
+    installed("torch")
+
 import torch
 
-from pagedkv.arguments import whole_number
 from pagedkv.bench import engine, report, sweep
 from pagedkv.bench.cases import GRID, HELD_OUT, Case, named, parse, shrunk
 from pagedkv.bench.flashinfer_peers import has_flashinfer

@@ -14,6 +14,11 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from statistics import median
 
+from pagedkv.arguments import installed
+
+if __name__ == "__main__":
+    installed("torch")
+
 import torch
 
 from pagedkv.bench import report

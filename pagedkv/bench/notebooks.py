@@ -14,6 +14,11 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
+from pagedkv.arguments import installed
+
+if __name__ == "__main__":
+    installed("torch")
+
 import nbformat
 import torch
 from nbclient import NotebookClient

@@ -12,6 +12,11 @@ import time
 from collections.abc import Callable
 from statistics import median
 
+from pagedkv.arguments import installed
+
+if __name__ == "__main__":
+    installed("torch")
+
 import torch
 from tqdm import tqdm
 

@@ -15,6 +15,11 @@ from itertools import product
 from pathlib import Path
 from statistics import median
 
+from pagedkv.arguments import installed
+
+if __name__ == "__main__":
+    installed("torch")
+
 import torch
 from tqdm import tqdm
 

@@ -3,7 +3,9 @@
 Reads what `nbgrader export` has written, several files as one, and writes a row for each
 student with a column for each assignment. Canvas finds its students by the column SIS Login ID, and Moodle by the one
 that is chosen when the file is imported; in both nbgrader's student id stands there. Who has not handed in has 0, as
-nbgrader says. Nothing is written where a file cannot be trusted; the exit status is then 1.
+nbgrader says. A hand-in that `autograde` could not grade has a number there too, which is none: in the course's folder
+it lies under submitted/ and not under autograded/. It is named, and its cell is empty. Nothing is written where a file
+cannot be trusted; the exit status is then 1.
 """
 
 import argparse
@@ -32,15 +34,20 @@ class Student(NamedTuple):
 
 
 class Grades(NamedTuple):
-    """The points of each student, by assignment, and what each assignment can give."""
+    """The points of each student, by assignment, what each assignment can give, and whose hand-in has no grade."""
 
     scores: dict[Student, dict[str, float]]
     most: dict[str, float]
+    failed: set[tuple[Student, str]]
+
+    def ungraded(self) -> list[str]:
+        """Each hand-in that has no grade in any of the files, as "ada 2_1"."""
+        return sorted(f"{one.student_id} {name}" for one, name in self.failed if name not in self.scores[one])
 
 
 def read(paths: list[Path]) -> Grades:
     """All files as one. Raises Unusable where one is no file of grades, or two disagree."""
-    grades, known = Grades({}, {}), {}
+    grades, known = Grades({}, {}, set()), {}
     for path in paths:
         for line, row in _rows(path):
             student = Student(*(row[field] for field in Student._fields))
@@ -48,7 +55,10 @@ def read(paths: list[Path]) -> Grades:
             name, score, most = row["assignment"], _number(row["score"], line), _number(row["max_score"], line)
             if grades.most.setdefault(name, most) != most:
                 raise Unusable(f"{line}: {name} has {most:g} points here and {grades.most[name]:g} above")
-            if grades.scores.setdefault(student, {}).setdefault(name, score) != score:
+            scores = grades.scores.setdefault(student, {})
+            if _failed(path.parent, student.student_id, name):
+                grades.failed.add((student, name))
+            elif scores.setdefault(name, score) != score:
                 raise Unusable(f"{line}: {student.student_id} has other points for {name} above")
     if not grades.scores:
         raise Unusable("no grades are in there")
@@ -66,6 +76,12 @@ def _rows(path: Path):
         if len(values) != len(heading):  # nbgrader writes no quotes
             raise Unusable(f"{line}: {len(values)} values under {len(heading)} headings; does a name hold a comma?")
         yield line, dict(zip(heading, values, strict=True))
+
+
+def _failed(course: Path, student: str, name: str) -> bool:
+    """Whether it was handed in and `nbgrader autograde`, which removes what it could not finish, left nothing of it."""
+    handed_in, graded = (course / room / student / name for room in ("submitted", "autograded"))
+    return handed_in.is_dir() and not any(graded.glob("*.ipynb"))
 
 
 def _number(text: str, line: str) -> float:
@@ -123,6 +139,8 @@ def main(arguments: list[str] | None = None) -> int:
     print(
         f"{to}: {len(grades.scores)} students, {', '.join(f'{name} of {most:g}' for name, most in grades.most.items())}"
     )
+    if ungraded := grades.ungraded():
+        print(f"no grade, left empty: {', '.join(ungraded)}: autograde has not graded what was handed in")
     return 0
 
 

@@ -8,6 +8,11 @@ from collections import defaultdict
 from io import TextIOWrapper
 from pathlib import Path
 
+from pagedkv.arguments import installed
+
+if __name__ == "__main__":
+    installed("torch", "safetensors", "tokenizers")
+
 import torch
 
 from pagedkv.engine import plays
