@@ -54,6 +54,11 @@ def test_a_lesson_asks_each_of_its_predictions_once_two_to_five_in_all(path):
     assert 2 <= len(asked) <= 5
 
 
+def test_one_of_a_unit_is_no_plural():
+    rows = Prediction("9.9-one", 1, "It is one.", unit="rows")
+    assert rows.words(1) == "1 row" and rows.words(2) == "2 rows" and "1 row." in rows.html()
+
+
 @pytest.mark.parametrize(
     "wrong",
     [{"answer": "some", "options": ("none", "few")}, {"answer": "4"}, {"answer": float("nan")}, {"answer": True}],

@@ -65,7 +65,9 @@ class Prediction:
         return f"You said {said}. It is {is_so}; {which} {times:,.3g} times as much."
 
     def words(self, value) -> str:
-        return value if self.options else f"{_short(value)} {self.unit}".strip()
+        if self.options:
+            return value
+        return f"{_short(value)} {self.unit.removesuffix('s') if value == 1 else self.unit}".strip()
 
     def html(self) -> str:
         """Options and folded answer, for a stored notebook or a page."""

@@ -6,8 +6,8 @@ PREDICTIONS = (
     Prediction(
         "6.3-again",
         61,
-        "333 tokens lose their K and V and run again, on top of 547: those who were admitted last have to go up to "
-        "four times.",
+        "333 tokens lose their K and V and run again, on top of 547: the one that was admitted last has to go "
+        "three times.",
         unit="%",
         near=0.25,
     ),
