@@ -27,6 +27,7 @@ FEWER = {
     "flat": {"done": (0, 8), "chunk": (1, 4, 8, 12), "prompt": (0, 8)},
     "budget": {"prompt": (1, 4, 8, 20, 30)},
     "lives": {"num_blocks": (20, 25, 40, 50, 60, 80, 100, 140, 160), "output": (1, 20, 40)},
+    "cut": {"cut": (608, 1024, 1664, 4096, 16384)},
     "window": {"num_tokens": range(25, 201, 25), "window": (1, 8, 16, 32, 64, 100, 150, 200)},
 }
 MOST = 700  # pictures of one widget

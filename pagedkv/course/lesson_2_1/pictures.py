@@ -39,9 +39,15 @@ def kv_size(name: str, shape: Shape, num_tokens: int, batch: int) -> tuple[Canva
     alt = (
         f"{title}. {product} bytes a token. {' '.join(kept)} A bar for one sequence, {in_words(one)}"
         + (f", and one for {batch:,}" if several else "")
-        + (f"; dashed lines mark GPUs of {' and '.join(lines)}." if lines else ".")
+        + _marked(lines)
     )
     return canvas, alt
+
+
+def _marked(lines: list[str]) -> str:
+    if len(lines) == 1:
+        return f"; a dashed line marks a GPU of {lines[0]}."
+    return f"; dashed lines mark GPUs of {' and '.join(lines)}." if lines else "."
 
 
 def _product(canvas: Canvas, shape: Shape, y) -> str:

@@ -48,10 +48,10 @@ def address_path(table: BlockTable, position: int, steps: int = 4) -> Canvas:
     """
     address, size = table.translate(position), table.pool.block_size
     last_row = ceil_div(table.pool.num_blocks, PER_ROW) - 1
-    canvas = Canvas(style.WIDTH, 458 + last_row * ROW)
+    canvas = Canvas(style.WIDTH, 474 + last_row * ROW)
     canvas.text(14, 22, f"Where is token {position} of {table.num_tokens}?", size=style.TITLE, bold=True)
 
-    y_logical, y_table, y_pool = 52, 128, 226
+    y_logical, y_table, y_pool = 68, 144, 242
     y_cells = y_pool + last_row * ROW + 76
     column = min(150, WIDTH / len(table.blocks))
     for y, words in ((y_logical, "logical blocks"), (y_table, "block table"), (y_pool, "pool")):
