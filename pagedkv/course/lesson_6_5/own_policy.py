@@ -153,6 +153,8 @@ def _served(cls, requests, blocks=BLOCKS, size=BLOCK) -> Bill:
     def run():
         try:
             return bill(Own(cls, blocks, size), requests)
+        except KeyError:
+            return Wrong("a request that runs is unknown: admit notes its tokens, or raises OutOfBlocks to keep it out")
         except ValueError as error:
             for words, sentence in BROKEN.items():
                 if words in str(error):
