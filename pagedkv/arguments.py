@@ -76,6 +76,17 @@ def listed(name: str, values: Iterable, of: str) -> list:
     return list(values)
 
 
+def having(name: str, value, what: str, *attributes: str, or_none: bool = False):
+    """Return `value` if it has these attributes. Raises TypeError that says `what` it must be."""
+    if value is None and or_none:
+        return None
+    for attribute in attributes:
+        if not hasattr(value, attribute):
+            what += " or None" if or_none else ""
+            raise TypeError(f"{name} must be {what}, not {shown(value)}, which has no {attribute}")
+    return value
+
+
 def flag(name: str, value) -> bool:
     """Return `value` if it is True or False, NumPy's included. Raises TypeError for what only counts as one of them."""
     if value is True or value is False:

@@ -504,3 +504,30 @@ def test_other_arguments_that_are_refused():
             engine(**{name: 0})
     with pytest.raises(ValueError, match="watermark must be a finite number of at least 0 and at most 1, not 1.5"):
         engine(watermark=1.5)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda: Scheduler(3), TypeError, "pool must be a BlockPool, not 3, which has no allocate"),
+        (lambda: Scheduler(BlockPool(9), prefix=True), TypeError, "prefix must be a PrefixCache or None, not True"),
+        (lambda: Scheduler(BlockPool(9), host=16), TypeError, "host must be a HostPool or None, not 16"),
+        (lambda: Scheduler(BlockPool(9), new_table=None), TypeError, "new_table must be a class of tables, not None"),
+        (lambda: Scheduler(BlockPool(9)).add([1, 2]), TypeError, r"request must be a Generation, not \[1, 2\]"),
+        (lambda: Engine(3, list), TypeError, "scheduler must be a Scheduler, not 3, which has no schedule"),
+        (lambda: Engine(Scheduler(BlockPool(9)), None), TypeError, "run must be a Runner, or a function from a Step"),
+        (lambda: Engine(Scheduler(BlockPool(9)), list, 0), ValueError, "vocab_size must be a whole number of at least"),
+        (lambda: engine().abort([]), ValueError, r"request_id must be of a request that waits or runs, not \[\]"),
+    ],
+)
+def test_what_an_engine_is_not_made_of(call, error, words):
+    with pytest.raises(error, match=words):
+        call()
+
+
+def test_a_schedule_that_loses_a_request_is_told():
+    served = engine()
+    served.add([1] * 9)
+    served.scheduler.waiting.clear()
+    with pytest.raises(ValueError, match="request 0 neither waits nor runs: a schedule has lost it"):
+        served.abort(0)

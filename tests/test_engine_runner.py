@@ -12,6 +12,7 @@ from pagedkv.engine.model import Llama, ModelShape  # noqa: E402
 from pagedkv.engine.request import Sampling  # noqa: E402
 from pagedkv.engine.runner import Runner  # noqa: E402
 from pagedkv.engine.scheduler import Scheduler  # noqa: E402
+from pagedkv.engine.swap import HostPool  # noqa: E402
 from pagedkv.prefix_cache import PrefixCache  # noqa: E402
 
 PROMPTS = [[1, 2, 3, 4, 5, 6, 7, 8, 9], [6, 7, 8]]
@@ -72,6 +73,13 @@ def test_what_is_named_in_one_cache_is_not_found_in_another(model):
 def test_what_no_engine_is_built_with(model, options, error, words):
     with pytest.raises(error, match=words):
         build(model, 10, **options)
+
+
+def test_what_is_no_model_and_no_cache():
+    with pytest.raises(TypeError, match="model must be a model.Llama, not 3, which has no shape"):
+        build(3, 10)
+    with pytest.raises(TypeError, match="cache must be a PagedKVCache, not 3, which has no copy_blocks"):
+        HostPool(3, 10)
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])

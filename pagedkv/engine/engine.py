@@ -6,7 +6,7 @@ It knows neither model nor tensor: `run` is a `runner.Runner`, or any function f
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
-from pagedkv.arguments import hashable, listed, shown, whole_number
+from pagedkv.arguments import hashable, having, listed, shown, whole_number
 from pagedkv.block_pool import BlockPool
 from pagedkv.engine.interrupt import held
 from pagedkv.engine.request import GREEDY, Event, Generation, Sampling, Step, Token, Usage, usage_of
@@ -23,8 +23,9 @@ class Engine:
     """
 
     def __init__(self, scheduler: Scheduler, run: Callable[[Step], Sequence[int]], vocab_size: int | None = None):
-        self.scheduler, self.run = scheduler, run
-        self.last_token = None if vocab_size is None else vocab_size - 1
+        self.scheduler = having("scheduler", scheduler, "a Scheduler", "schedule", "finish", "live")
+        self.run = having("run", run, "a Runner, or a function from a Step to tokens", "__call__")
+        self.last_token = None if vocab_size is None else whole_number("vocab_size", vocab_size, 1) - 1
         self.usage: list[Usage] = []
         self.events: list[Event] = []
         self._next_id, self._stepping = 0, False
@@ -69,7 +70,9 @@ class Engine:
         while self.busy:
             self._told = self._told or self._advance()
             while self._told:
-                yield self._told.pop(0)
+                token = self._told[0]
+                del self._told[0]  # no call from here to the listener: it is where an interrupt would lose the token
+                yield token
 
     def generate(self, prompts: Iterable[Iterable[int]], sampling: Sampling | Sequence[Sampling] = GREEDY):
         """The new tokens of each prompt. All prompts are checked before the first is added."""
@@ -89,7 +92,7 @@ class Engine:
 
     def abort(self, request_id: int) -> None:
         """Let go of a request, waiting or running. Raises ValueError if it is unknown or has finished."""
-        if request_id not in self.scheduler.live:
+        if not isinstance(request_id, Hashable) or request_id not in self.scheduler.live:
             raise ValueError(f"request_id must be of a request that waits or runs, not {shown(request_id)}")
         self._between_steps("abort")
         self._let_go([self.scheduler.live[request_id]])

@@ -2,7 +2,7 @@
 
 import torch
 
-from pagedkv.arguments import shown, whole_number
+from pagedkv.arguments import having, shown, whole_number
 from pagedkv.attention.checks import BLOCK_SIZES
 from pagedkv.attention.dispatch import pick_backend, torch_backend
 from pagedkv.device_tables import DeviceBlockTables
@@ -30,7 +30,8 @@ class Runner:
         max_blocks: int | None = None, device="cpu", backend: str = "auto", cuda_graphs: bool = True,
         window: int | None = None,
     ):  # fmt: skip
-        self.model, self.backend, self.window, self.device = model, backend, window, here(device)
+        self.model = having("model", model, "a model.Llama", "shape", "dtype", "__call__")
+        self.backend, self.window, self.device = backend, window, here(device)
         self.max_running = whole_number("max_running", max_running, 1)
         self.max_blocks = num_blocks if max_blocks is None else whole_number("max_blocks", max_blocks, 1)
         if whole_number("block_size", block_size, 1) not in BLOCK_SIZES:

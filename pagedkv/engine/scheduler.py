@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from math import inf
 
-from pagedkv.arguments import finite_number, whole_number
+from pagedkv.arguments import finite_number, having, whole_number
 from pagedkv.block_pool import BlockPool, OutOfBlocks
 from pagedkv.block_table import BlockTable
 from pagedkv.engine.request import Generation, Step
@@ -35,7 +35,10 @@ class Scheduler:
         watermark: float = 0.01, prefix: PrefixCache | None = None, host=None,
         new_table: Callable[..., BlockTable] = BlockTable, max_blocks: int | None = None, window: int | None = None,
     ):  # fmt: skip
-        self.pool, self.prefix, self.host, self.new_table = pool, prefix, host, new_table
+        self.pool = having("pool", pool, "a BlockPool", "allocate", "num_blocks")
+        self.prefix = having("prefix", prefix, "a PrefixCache", "match", "insert", or_none=True)
+        self.host = having("host", host, "a HostPool", "park", "bring_back", "drop", or_none=True)
+        self.new_table = having("new_table", new_table, "a class of tables", "__call__")
         self.watermark_blocks = int(finite_number("watermark", watermark, 0, 1) * pool.num_blocks)
         self.max_running = inf if max_running is None else whole_number("max_running", max_running, 1)
         budget = inf if token_budget is None else whole_number("token_budget", token_budget, 1)
@@ -49,6 +52,7 @@ class Scheduler:
 
     def check(self, request: Generation) -> None:
         """Raise ValueError if the request could not run even alone."""
+        having("request", request, "a Generation", "max_stored")
         needed = ceil_div(request.max_stored, self.pool.block_size)
         if needed > self.max_blocks:
             new = request.sampling.max_new_tokens
@@ -86,6 +90,8 @@ class Scheduler:
     def finish(self, request: Generation, reason: str) -> None:
         """Let go of all that a request holds, wherever it is: the one way out, for end, stop and abort."""
         if self.running.pop(request.request_id, None) is None:
+            if request not in self.waiting:
+                raise ValueError(f"request {request.request_id} neither waits nor runs: a schedule has lost it")
             self.waiting.remove(request)
         del self.live[request.request_id]
         self._release(request)

@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from pagedkv.arguments import having
 from pagedkv.block_pool import BlockPool
 from pagedkv.block_table import BlockTable
 from pagedkv.kv_cache import PagedKVCache
@@ -19,7 +20,7 @@ class HostPool:
     """`num_blocks` blocks of host memory, shaped like those of `cache`. Blocks travel whole, all layers in one copy."""
 
     def __init__(self, cache: PagedKVCache, num_blocks: int):
-        self.device_cache = cache
+        self.device_cache = having("cache", cache, "a PagedKVCache", "copy_blocks", "shape")
         self.host_cache = PagedKVCache(cache.shape, num_blocks, cache.block_size, "cpu", cache.dtype)
         self.pool = BlockPool(num_blocks, cache.block_size)
 
