@@ -62,6 +62,12 @@ def test_grading_again_replaces_what_was_read_only(grade, tmp_path):
             path.chmod(0o444)
 
 
+def test_an_earlier_grade_is_none_where_grading_again_fails(grade):
+    assert "grades.csv" in grade()[2]
+    status, _, kept = grade("exit 3")
+    assert status == 1 and kept == [f"{LESSON}.html", f"{LESSON}.ipynb"]
+
+
 def test_what_does_not_end_is_ended_with_all_that_it_has_started(grade, tmp_path):
     begun = time.monotonic()
     status, said, kept = grade(f"sleep 60 & echo $! > {tmp_path}/child; wait", minutes=0.01)

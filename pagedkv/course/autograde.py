@@ -117,6 +117,7 @@ def main(arguments: list[str] | None = None) -> int:
             raise NotGraded("a student's id has no slash")
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             grader = Grader(Path(folder), lesson, given.student, 60 * given.minutes)
+            (given.to / grader.number / "grades.csv").unlink(missing_ok=True)  # an earlier one: no grade if this fails
             grader.take(given.handin)
             grader.grade()
             verdict = grader.hand_over(given.to / grader.number)
