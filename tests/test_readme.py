@@ -239,7 +239,7 @@ def test_the_engine_is_as_short_as_it_is_said_to_be():
     parts = {
         f"{name}.py" for name in "request scheduler window interrupt engine runner graphs batch swap sampler".split()
     }
-    assert parts < set(engine) and max(engine.values()) <= 160
+    assert parts < set(engine) and max(engine.values()) <= 165
     assert 550 <= sum(engine[name] for name in parts) <= 650 and "[an engine](engine/) of about 600 lines" in ENGINEER
 
 
