@@ -39,8 +39,9 @@ def is_fp8(tensor):
 
 def in_pairs(cache):
     """Whether it is such a cache, and two of its numbers can be read at a time, as one int16."""
-    even = (*cache.stride()[:3], cache.storage_offset(), cache.data_ptr())
-    return is_fp8(cache) and cache.stride(3) == 1 and all(number % 2 == 0 for number in even)
+    if not is_fp8(cache) or cache.stride(3) != 1:
+        return False
+    return not any(number % 2 for number in (*cache.stride()[:3], cache.storage_offset(), cache.data_ptr()))
 
 
 def without_autocast(function):

@@ -36,7 +36,7 @@ def attend(
         if plan is not None:
             plan.check_lengths(seq_lens)
     if out is None:
-        out = q.new_empty(q.shape)
+        out = torch.empty_like(q, memory_format=torch.contiguous_format)
     lse = q.new_empty(q.shape[:2], dtype=torch.float32) if return_lse else None
     if query_start_loc is None:
         run.decode(q, k_cache, v_cache, block_tables, seq_lens, options, out, lse, plan)

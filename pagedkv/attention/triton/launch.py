@@ -162,8 +162,8 @@ class Launcher:
     constants.
 
     To find the compiled variant, Triton's binder looks at every argument, which takes longer than the launch. Here a
-    variant is remembered under all that it depends on, and its handle is run directly the next time, without the hooks
-    that Triton offers profilers.
+    variant is remembered under all that it depends on, and its handle is run directly the next time, on addresses, which
+    it need not ask the driver about, and without the hooks that Triton offers profilers.
     `dtypes` tells the tensors' types apart, and which are None.
     """
 
@@ -174,17 +174,16 @@ class Launcher:
         if device >= 0 and device != torch.cuda.current_device():
             with torch.cuda.device(device):
                 return self(device, grid, tensors, numbers, strides, constants, dtypes, **launch)
-        addresses = 0
-        for tensor in tensors:
-            if tensor is not None:
-                addresses |= tensor.data_ptr()
-        aligned = addresses % 16 == 0
+        addresses, together = [None if tensor is None else tensor.data_ptr() for tensor in tensors], 0
+        for address in addresses:
+            together |= address or 0
+        aligned = together % 16 == 0
         key = (device, aligned, dtypes, strides, constants, *launch.values())
         compiled = self.compiled.get(key)
         if compiled and aligned:
             stream, no_hooks = driver.active.get_current_stream(device), (None, None, None)
             handles = (stream, compiled.function, compiled.packed_metadata, *no_hooks)
-            compiled.run(*grid, *handles, *tensors, *numbers, *strides, *constants)
+            compiled.run(*grid, *handles, *addresses, *numbers, *strides, *constants)
         else:
             # Which tensors are unaligned is left to the binder. Triton from 3.10 on fuses multiplications and additions
             # only on request.

@@ -7,7 +7,7 @@ own few rows of the table.
 """
 
 from functools import lru_cache
-from math import ceil
+from math import ceil, log2
 from typing import NamedTuple
 
 import torch
@@ -21,6 +21,25 @@ SCAN, ROWS = 256, 32  # lengths that a program looks at at a time, items that it
 NO_BOUND = 2**31 - 1
 
 
+class Tile(NamedTuple):
+    """What a program of the decode kernel reads in a step, and what that takes it: measured on an H200."""
+
+    tokens: int
+    num_warps: int
+    fit: int  # programs that a multiprocessor holds
+    start: float  # µs of a program besides its steps
+    step: float  # µs of a step, however fast memory is
+
+
+# By the bytes of a K row, for 16 bits a number. Few programs do best with large tiles, many with small ones.
+TILES = {
+    128: (Tile(64, 4, 6, 4.27, 0.61), Tile(32, 2, 8, 3.92, 0.55), Tile(16, 1, 20, 3.35, 0.57)),
+    256: (Tile(64, 4, 3, 4.27, 0.76), Tile(32, 2, 5, 3.92, 0.68), Tile(16, 1, 10, 3.35, 0.59)),
+}
+ALL, ONE = 34_000, 64_000  # bytes a µs that reach a multiprocessor: where all of them ask, and where it asks alone
+PARTS = 1, 2, 3, 4, 6, 8, 10, 12, 16, 20  # of a sequence, or programs on a multiprocessor: what is compared
+
+
 class Settings(NamedTuple):
     tile: int
     num_warps: int
@@ -28,13 +47,40 @@ class Settings(NamedTuple):
     table: bool  # False: the grid alone, equal splits for all sequences
 
 
-def tiles(row_bytes: int, dtype_bytes: int) -> tuple[tuple[int, int], ...]:
-    """(tokens per step of the decode kernel, warps) that a plan chooses from, the largest first; small ones were not
-    tried for other than 16 bits.
-    """
+def tiles(row_bytes: int, dtype_bytes: int) -> tuple[Tile, ...]:
+    """Those that a plan chooses from, the largest first."""
     if dtype_bytes == 2 and row_bytes <= 256:
-        return (64, 4), (32, 2), (16, 1)
-    return ((max(16, min(64, 16384 // row_bytes)), 4),)
+        return TILES[max(row_bytes, 128)]
+    fit = 6 if row_bytes <= 128 else 3
+    return (Tile(max(16, min(64, 16384 // row_bytes)), 4, fit, 4.3, 0.8),)
+
+
+def smallest(dtype_bytes: int, tile: int) -> int:
+    """Steps of a part: a smaller one does not pay for its merge."""
+    return ceil_div(256 // dtype_bytes, tile)
+
+
+def time_us(tile, parts, row_bytes, dtype_bytes, rows, units, visible, multiprocessors) -> float:
+    """About what a decode takes whose `units` pairs of sequence and KV head, each of `rows` query heads and `visible`
+    tokens, are cut into `parts`.
+
+    Programs come in waves. A step takes its own time, or that in which its bytes arrive beside those of the others,
+    and a little more where both are about as long.
+    """
+    steps = max(smallest(dtype_bytes, tile.tokens), ceil_div(visible, parts * tile.tokens))
+    whole = max(1, ceil_div(visible, tile.tokens))
+    parts = ceil_div(whole, steps)
+    asked = 2 * row_bytes * tile.tokens
+    waves, rest = divmod(units * parts / multiprocessors, tile.fit)
+
+    def step(programs):
+        times = tile.step, asked * programs / ALL, asked * ceil(programs) / ONE
+        return sum(time**4 for time in times) ** 0.25
+
+    time = tile.start + waves * (whole / parts * step(tile.fit) + 1) + min(steps, whole) * step(rest) * (rest > 0)
+    if parts > 1:  # they are merged
+        time += 0.2 + 0.2 * log2(parts) + units * rows * parts * row_bytes / dtype_bytes * 4e-6
+    return time
 
 
 @lru_cache(1024)
@@ -42,39 +88,31 @@ def settings(row_bytes, dtype_bytes, group, programs, num_seqs, visible, even, m
     """For `num_seqs` sequences, each served by `programs` programs an item; a K row takes `row_bytes`, `group` query
     heads share it, and no query sees more than `visible` tokens. `even`: the host knows that lengths are about equal.
 
-    Measured on an H200. Few programs take large tiles, and many small ones, each of fewer warps: as many bytes of K
-    and V are on their way, in more hands. A multiprocessor is kept busy by half of the programs that fit on it; more
-    than fit are cut so that whole waves of them do, where sequences are long enough to pay for the merge.
+    Equal lengths get what `time_us` says is fastest. Of others the mean is not known: what did well on an H200.
     """
-    large, *small = tiles(row_bytes, dtype_bytes)
-    middle, least = small or (large, large)
-    fit = 6 if row_bytes <= 128 else 3  # programs with large tiles on a multiprocessor; with smaller ones as many more
-    half = ceil_div(fit, 2) if group <= 16 else 2
-    uncut = num_seqs * programs / multiprocessors  # programs a multiprocessor, where no sequence is cut
-    many = middle if uncut <= 9 else large
-    places = max(1, fit * large[0] // many[0] * multiprocessors // programs)  # items that run at once
-
-    def items(each):
-        return max(num_seqs, each * multiprocessors // programs)
-
-    if not small and uncut <= 3:
-        return Settings(*large, items(half), not even and visible > 512)
-    if even or visible <= (512 if uncut <= 9 else 1024):
-        if uncut > fit and visible <= (256 if uncut <= 9 else 96):
-            return Settings(*least, num_seqs, False)
-        if uncut > fit:
-            waves = [parts * num_seqs / places for parts in range(1, 9 if visible > 4096 else 2)]
-            parts = next((i for i, wave in enumerate(waves, 1) if wave <= 1 or wave >= 0.9 * ceil(wave)), 1)
-            return Settings(*many, parts * num_seqs, False)
-        filled = max(1, int(half / uncut)) * uncut >= 0.8 * half
-        if uncut <= 0.6 or visible <= 512 or (filled and visible <= 4096):
-            return Settings(*large, items(half), False)
-        return Settings(*least, items(2 * fit), False)
-    if uncut <= 0.6:
-        return Settings(*large, items(half), True)
-    if uncut <= fit:
-        return Settings(*least, items(2 * fit), True)
-    return Settings(*many, places * max(2, ceil_div(2 * num_seqs, places)), True)
+    choice = tiles(row_bytes, dtype_bytes)
+    units = num_seqs * programs
+    if even:
+        cuts = [(t, max(1, n)) for t in choice for e in PARTS if e <= t.fit for n in (e, e * multiprocessors // units)]
+        shape = row_bytes, dtype_bytes, min(group, 64), units, visible, multiprocessors
+        tile, parts = min(dict.fromkeys(cuts), key=lambda cut: time_us(*cut, *shape))
+        return Settings(tile.tokens, tile.num_warps, parts * num_seqs, False)
+    large, middle, least = choice if len(choice) == 3 else choice * 3
+    each = units / multiprocessors  # programs a multiprocessor, where no sequence is cut
+    if visible <= 512 and each > 3 or visible <= 128:
+        tile = least if visible <= (128 if each > large.fit else 64) else middle
+        return Settings(tile.tokens, tile.num_warps, num_seqs, False)
+    if each <= 0.6:
+        tile = large if large.fit >= 6 else middle
+        wanted = ceil_div(tile.fit, 2)
+    elif each <= 1.6 or visible <= 1024:
+        tile = middle
+        wanted = max(ceil_div(3 * tile.fit, 4), each)
+    elif each <= 6:
+        tile, wanted = least, 0.8 * least.fit if least.fit <= 10 else 0.6 * least.fit
+    else:
+        tile, wanted = middle, 24
+    return Settings(tile.tokens, tile.num_warps, max(num_seqs, int(wanted * multiprocessors) // programs), True)
 
 
 @triton.jit
@@ -163,13 +201,13 @@ def plan(seq_lens, k_cache, num_q_heads, max_seq_len, window, lengths):
         even = 9 * longest * num_seqs <= 10 * sum(min(length, visible) for length in lengths)
     chosen = settings(
         max(16, power_of_2(head_dim)) * dtype_bytes, dtype_bytes, group, num_kv_heads * ceil_div(group, 64),
-        num_seqs, longest, even, multiprocessors(device),
+        num_seqs, ceil_div(longest, 64) * 64, even, multiprocessors(device),
     )  # fmt: skip
-    smallest = ceil_div(256 // dtype_bytes, chosen.tile)  # tiles: smaller parts do not pay for their merge
+    steps = smallest(dtype_bytes, chosen.tile)
     if chosen.table:
-        return cut(seq_lens, visible, smallest, chosen)
+        return cut(seq_lens, visible, steps, chosen)
     splits = chosen.items // num_seqs
-    split_tokens = chosen.tile * max(smallest, ceil_div(longest, splits * chosen.tile))
+    split_tokens = chosen.tile * max(steps, ceil_div(longest, splits * chosen.tile))
     return (DecodeLaunch(chosen.tile, 3, split_tokens, max(1, ceil_div(visible, split_tokens)), chosen.num_warps),)
 
 
