@@ -193,7 +193,7 @@ def test_few_settings_serve_every_plan():
                     chosen = planning.settings(row_bytes, dtype_bytes, 4, 8, num_seqs, visible, even, 132)
                     found.add(chosen[:2])
                     assert chosen.items >= num_seqs and (chosen.table or visible <= 512 or even)
-        assert found <= {tile[:2] for tile in planning.tiles(row_bytes, dtype_bytes)} and len(found) <= 3
+        assert found <= {tile[:2] for tile in planning.tiles(row_bytes, dtype_bytes, 4)} and len(found) <= 3
 
 
 def test_a_slot_past_the_cache_is_skipped_by_the_kernel():

@@ -162,8 +162,8 @@ class Launcher:
     constants.
 
     To find the compiled variant, Triton's binder looks at every argument, which takes longer than the launch. Here a
-    variant is remembered under all that it depends on, and its handle is run directly the next time, on addresses, which
-    it need not ask the driver about, and without the hooks that Triton offers profilers.
+    variant is remembered under all that it depends on, and its handle is run directly the next time: on addresses, so
+    that the driver is not asked about them, and without the hooks that Triton offers profilers.
     `dtypes` tells the tensors' types apart, and which are None.
     """
 

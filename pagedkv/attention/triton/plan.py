@@ -29,13 +29,19 @@ class Tile(NamedTuple):
     fit: int  # programs that a multiprocessor holds
     start: float  # µs of a program besides its steps
     step: float  # µs of a step, however fast memory is
+    turn: float = 0.0  # µs of a step in which it keeps others from computing
 
 
-# By the bytes of a K row, for 16 bits a number. Few programs do best with large tiles, many with small ones.
+# By bytes of a number and of a K row; the largest first. Few programs do best with large tiles, many with small ones.
 TILES = {
-    128: (Tile(64, 4, 6, 4.27, 0.61), Tile(32, 2, 8, 3.92, 0.55), Tile(16, 1, 20, 3.35, 0.57)),
-    256: (Tile(64, 4, 3, 4.27, 0.76), Tile(32, 2, 5, 3.92, 0.68), Tile(16, 1, 10, 3.35, 0.59)),
+    (2, 128): (Tile(64, 4, 6, 4.27, 0.61), Tile(32, 2, 8, 3.92, 0.55), Tile(16, 1, 20, 3.35, 0.57)),
+    (2, 256): (Tile(64, 4, 3, 4.27, 0.76), Tile(32, 2, 5, 3.92, 0.68), Tile(16, 1, 10, 3.35, 0.59)),
+    (1, 64): (Tile(64, 4, 7, 4.97, 0.62, 0.26), Tile(32, 2, 12, 4.9, 0.6, 0.13), Tile(16, 1, 16, 5.56, 0.35, 0.06)),
+    (1, 128): (Tile(64, 4, 4, 4.97, 0.72, 0.37), Tile(32, 2, 8, 4.9, 0.63, 0.18), Tile(16, 1, 12, 5.56, 0.54, 0.08)),
+    (4, 256): (Tile(16, 1, 10, 4.0, 1.4, 0.9),),
+    (4, 512): (Tile(16, 1, 5, 4.0, 2.7, 1.7),),
 }
+WIDE = {1: Tile(128, 8, 1, 5.0, 1.1), 2: Tile(64, 4, 2, 4.27, 0.76), 4: Tile(16, 4, 3, 4.0, 2.7, 1.7)}  # for many rows
 ALL, ONE = 34_000, 64_000  # bytes a µs that reach a multiprocessor: where all of them ask, and where it asks alone
 PARTS = 1, 2, 3, 4, 6, 8, 10, 12, 16, 20  # of a sequence, or programs on a multiprocessor: what is compared
 
@@ -47,12 +53,12 @@ class Settings(NamedTuple):
     table: bool  # False: the grid alone, equal splits for all sequences
 
 
-def tiles(row_bytes: int, dtype_bytes: int) -> tuple[Tile, ...]:
-    """Those that a plan chooses from, the largest first."""
-    if dtype_bytes == 2 and row_bytes <= 256:
-        return TILES[max(row_bytes, 128)]
-    fit = 6 if row_bytes <= 128 else 3
-    return (Tile(max(16, min(64, 16384 // row_bytes)), 4, fit, 4.3, 0.8),)
+def tiles(row_bytes: int, dtype_bytes: int, group: int) -> tuple[Tile, ...]:
+    """Those that a plan chooses from."""
+    choice = TILES.get((dtype_bytes, max(row_bytes, 64 * dtype_bytes)))
+    if choice is None:  # long rows
+        return (Tile(max(16, min(64, 16384 // row_bytes)), 4, 3, 4.3, 0.8),)
+    return choice if group <= 16 else (WIDE[dtype_bytes],)
 
 
 def smallest(dtype_bytes: int, tile: int) -> int:
@@ -74,7 +80,8 @@ def time_us(tile, parts, row_bytes, dtype_bytes, rows, units, visible, multiproc
     waves, rest = divmod(units * parts / multiprocessors, tile.fit)
 
     def step(programs):
-        times = tile.step, asked * programs / ALL, asked * ceil(programs) / ONE
+        here = ceil(programs)
+        times = tile.step, tile.turn * here, asked * programs / ALL, asked * here / ONE
         return sum(time**4 for time in times) ** 0.25
 
     time = tile.start + waves * (whole / parts * step(tile.fit) + 1) + min(steps, whole) * step(rest) * (rest > 0)
@@ -90,7 +97,7 @@ def settings(row_bytes, dtype_bytes, group, programs, num_seqs, visible, even, m
 
     Equal lengths get what `time_us` says is fastest. Of others the mean is not known: what did well on an H200.
     """
-    choice = tiles(row_bytes, dtype_bytes)
+    choice = tiles(row_bytes, dtype_bytes, group)
     units = num_seqs * programs
     if even:
         cuts = [(t, max(1, n)) for t in choice for e in PARTS if e <= t.fit for n in (e, e * multiprocessors // units)]
@@ -99,19 +106,18 @@ def settings(row_bytes, dtype_bytes, group, programs, num_seqs, visible, even, m
         return Settings(tile.tokens, tile.num_warps, parts * num_seqs, False)
     large, middle, least = choice if len(choice) == 3 else choice * 3
     each = units / multiprocessors  # programs a multiprocessor, where no sequence is cut
-    if visible <= 512 and each > 3 or visible <= 128:
-        tile = least if visible <= (128 if each > large.fit else 64) else middle
+    if visible <= (512 if each > 3 else 256):
+        tile = least if visible <= (128 if each > large.fit else 64) and not large.turn else middle
         return Settings(tile.tokens, tile.num_warps, num_seqs, False)
-    if each <= 0.6:
-        tile = large if large.fit >= 6 else middle
-        wanted = ceil_div(tile.fit, 2)
-    elif each <= 1.6 or visible <= 1024:
-        tile = middle
-        wanted = max(ceil_div(3 * tile.fit, 4), each)
+    if each <= 1.6 or (visible <= 1024 and each <= 3):
+        tile = large if large.fit > 3 else middle
+        wanted = max(4, each) if each > 0.6 else ceil_div(tile.fit, 2)
+    elif len(choice) == 1:
+        tile, wanted = large, 12
     elif each <= 6:
-        tile, wanted = least, 0.8 * least.fit if least.fit <= 10 else 0.6 * least.fit
+        tile, wanted = least, 12 if least.fit > 10 else 8
     else:
-        tile, wanted = middle, 24
+        tile, wanted = (large, 3 * large.fit) if large.turn else (middle, 24)
     return Settings(tile.tokens, tile.num_warps, max(num_seqs, int(wanted * multiprocessors) // programs), True)
 
 

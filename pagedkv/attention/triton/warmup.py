@@ -47,7 +47,7 @@ def warmup(k_cache, v_cache, num_q_heads, *, dtype=None, softcap=None, sinks=Fal
     if plans:
         row_bytes = max(16, power_of_2(head_dim)) * k_cache.element_size()
         q, tables, lengths = q[:1], tables[:1], lengths[:1]
-        for tile, num_warps, *_ in tiles(row_bytes, k_cache.element_size()):
+        for tile, num_warps, *_ in tiles(row_bytes, k_cache.element_size(), num_q_heads // num_kv_heads):
             # The grid whole and in few and many splits, tables of few items and of many.
             launches = [(DecodeLaunch(tile, 3, tile, splits, num_warps),) for splits in (1, 2, 40)]
             launches += [cut(lengths, 1, 1, Settings(tile, num_warps, items, True)) for items in (1, 2, 40)]
