@@ -4,6 +4,7 @@ shapes (--sweep SEED).
 
 import argparse
 import sys
+from dataclasses import replace
 from io import TextIOWrapper
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from pagedkv.bench.cases import GRID, HELD_OUT, Case, named, parse, shrunk
 from pagedkv.bench.flashinfer_peers import has_flashinfer
 from pagedkv.bench.host import ratios
 from pagedkv.bench.ladder import LADDER_CASES, ladder
-from pagedkv.bench.peers import PEERS, ours, sdpa
+from pagedkv.bench.peers import PEERS, ours, planned, sdpa
 from pagedkv.bench.run import accuracy, measure_case
 from pagedkv.files import writable
 from pagedkv.tensors import here
@@ -44,6 +45,8 @@ def main(arguments: list[str] | None = None) -> dict:
     ]
     record = {"provenance": report.provenance(device, " ".join(["python -m pagedkv.bench", *words]))}
     whole, cases = not cases and options.sweep is None, cases or list((GRID | HELD_OUT).values())
+    if options.cache == "fp8":
+        whole, cases = False, [replace(case, cache="fp8") for case in cases if case.is_decode and case.cache == "bf16"]
     if options.sweep is not None:
         record |= _sweep(device, options)
     else:
@@ -76,8 +79,8 @@ def _on_gpu(cases: list[Case], device: torch.device, options) -> dict:
     ceilings = Ceilings(device, options.runs)
     records = []
     for case in cases:
-        everyone = {report.OURS: ours("triton")} | PEERS
-        if case.name in LADDER_CASES and not options.no_ladder:
+        everyone = {report.OURS: ours("triton"), report.PLANNED: planned(True)} | PEERS
+        if case.name in LADDER_CASES and case.cache == "bf16" and not options.no_ladder:
             everyone |= ladder()
         records.append(measure_case(case, everyone, device, options.runs, ceilings))
         print(report.row(records[-1]), flush=True)
@@ -125,7 +128,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--sweep", metavar="SEED", help="random shapes drawn from that seed, each beside all others")
     parser.add_argument("--shapes", type=int, default=100, help="how many random shapes (default 100)")
-    parser.add_argument("--cache", choices=("bf16", "fp8"), default="bf16", help="the random shapes' cache")
+    parser.add_argument(
+        "--cache", choices=("bf16", "fp8"), default="bf16", help="of random shapes, and of decode cases"
+    )
     parser.add_argument("--runs", type=int, default=3, help="runs; the median of them is reported (default 3)")
     parser.add_argument("--out", type=writable, metavar="FILE", help="write the record there as JSON")
     parser.add_argument("--no-ladder", action="store_true", help="leave the ladder's rungs out")

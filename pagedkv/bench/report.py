@@ -14,7 +14,7 @@ from pathlib import Path
 from pagedkv.bench.cases import MAIN
 from pagedkv.files import replace
 
-OURS, SDPA = "pagedkv", "SDPA, contiguous"
+OURS, PLANNED, SDPA = "pagedkv", "pagedkv, planned", "SDPA, contiguous"
 
 
 def provenance(device, command: str) -> dict:
@@ -71,22 +71,22 @@ def row(record: dict) -> str:
     return "\n".join(lines)
 
 
-def ratios(records: list[dict], peer: str, only: Container[str] | None = MAIN) -> dict[str, float]:
-    """How many times faster than `peer` ours is, in each case that both ran; `peer` is a prefix, its better variant
-    counts.
+def ratios(records: list[dict], peer: str, only: Container[str] | None = MAIN, name: str = OURS) -> dict[str, float]:
+    """How many times faster than `peer` ours, of that name, is in each case that both ran; `peer` is a prefix, its
+    best variant counts.
     """
     found = {}
     for record in records:
-        ours = record["results"].get(OURS)
-        peers = [timing["us"] for name, timing in record["results"].items() if name.startswith(peer)]
+        ours = record["results"].get(name)
+        peers = [timing["us"] for theirs, timing in record["results"].items() if theirs.startswith(peer)]
         if ours and peers and (only is None or record["case"] in only):
             found[record["case"]] = min(peers) / ours["us"]
     return found
 
 
-def mean_ratio(records: list[dict], peer: str, only: Container[str] | None = MAIN) -> float | None:
+def mean_ratio(records: list[dict], peer: str, only: Container[str] | None = MAIN, name: str = OURS) -> float | None:
     """The geometric mean of `ratios`, None without any."""
-    logs = [log(ratio) for ratio in ratios(records, peer, only).values()]
+    logs = [log(ratio) for ratio in ratios(records, peer, only, name).values()]
     return exp(sum(logs) / len(logs)) if logs else None
 
 
@@ -100,6 +100,7 @@ def summary(records: list[dict]) -> dict:
 
     return {
         "times_faster_than_flashinfer": mean_ratio(records, "FlashInfer"),
+        "planned_times_faster_than_flashinfer": mean_ratio(records, "FlashInfer", name=PLANNED),
         "times_faster_than_contiguous_sdpa": mean_ratio([r for r in records if r["kind"] == "decode"], SDPA, None),
         "fp8_tokens_per_s_over_bf16": {"d": gain("d8", "d"), "e": gain("e8", "e")},
     }

@@ -51,8 +51,7 @@ def _log_uniform(draw: Random, low: int, high: int) -> int:
     return min(high, int(exp(draw.uniform(log(low), log(high + 1)))))
 
 
-OURS = "pagedkv, planned"
-NO_PLAN = "pagedkv"
+OURS, NO_PLAN = report.PLANNED, report.OURS
 GOOD = 0.97  # of a peer's speed: differences below that are noise
 
 

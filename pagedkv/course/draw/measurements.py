@@ -12,7 +12,7 @@ from pagedkv.course.draw import style
 OURS, SDPA, FLASHINFER = "pagedkv", "SDPA, contiguous", "FlashInfer"
 LOOKS = {  # the start of an implementation's name -> (label, colour, marker)
     OURS: ("this package", style.TOKEN, "o"),
-    FLASHINFER: ("FlashInfer (FA2), better variant", style.HIGHLIGHT, "D"),
+    FLASHINFER: ("FlashInfer, best variant", style.HIGHLIGHT, "D"),
     SDPA: ("PyTorch, contiguous K/V", style.MUTED, "|"),
 }
 RUNGS = {
