@@ -11,6 +11,7 @@ import triton.language as tl
 from pagedkv.attention.triton.launch import (
     GRID_LIMIT,
     LOWEST,
+    ROUND,
     Launcher,
     as_compute,
     as_output,
@@ -44,58 +45,74 @@ def _find_rows(query_start_loc, num_seqs, tile, POSITIONS: tl.constexpr, SCAN: t
 
 
 @triton.jit
+def _find_heads(query_start_loc, seq_lens, seq, first, GROUP: tl.constexpr, HEADS: tl.constexpr, ROWS: tl.constexpr):
+    """What the rows of a tile stand for, from query `first` of the sequence on: head, token, position, and whether they
+    stand for any; and the sequence's length.
+    """
+    POSITIONS: tl.constexpr = ROWS // HEADS
+    SLICES: tl.constexpr = (GROUP + HEADS - 1) // HEADS
+    start = tl.load(query_start_loc + seq)
+    num_queries = tl.load(query_start_loc + seq + 1) - start
+    length = tl.load(seq_lens + seq)
+    rows = tl.arange(0, ROWS)
+    query = first + rows // HEADS
+    in_group = tl.program_id(0) % SLICES * HEADS + rows % HEADS
+    head = tl.program_id(0) // SLICES * GROUP + in_group
+    mine = (rows < POSITIONS * HEADS) & (query < num_queries) & (in_group < GROUP)
+    return head.to(tl.int64), (start + query).to(tl.int64), length - num_queries + query, mine, length
+
+
+@triton.jit
+def _settled(x):
+    """x, once it is there: else a product is still under way while the next one starts, and both hold registers."""
+    if not ROUND:
+        x = tl.inline_asm_elementwise("", "=r,0", [x], dtype=x.dtype, is_pure=False, pack=1)
+    return x
+
+
+@triton.jit
 def _attend(
     m, norm, acc, q, lo, hi, positions, k_ptr, v_ptr, table, window, scale, softcap,
     k_block, k_slot, k_dim, v_block, v_slot, v_dim,
     DIM: tl.constexpr, LANES: tl.constexpr, BLOCK: tl.constexpr, TILE: tl.constexpr, SAME_STRIDES: tl.constexpr,
     COMPUTE: tl.constexpr, SOFTCAP: tl.constexpr, MASKED: tl.constexpr,
 ):  # fmt: skip
-    """Online softmax of the rows of `q`, at `positions`, over the keys lo <= position < hi.
+    """Online softmax of the rows of `q`, at `positions`, over the keys lo <= position < hi; only those are read.
 
     Without a mask lo and hi are multiples of TILE.
     """
-    # Block ids a tile ahead, so that loads need not wait for them: with whole wide tiles that only took registers.
-    AHEAD: tl.constexpr = MASKED or LANES <= 64
     dims, cols = tl.arange(0, LANES), tl.arange(0, TILE)
-    pos = tl.minimum(lo + cols, hi - 1)  # past the end the last key once more, so that only visible ones are read
-    block_ids = tl.load(table + pos // BLOCK, pos >= lo, 0)
-    if not MASKED:  # whole tiles: what is the same in each is added up before the loop
-        offsets = (cols % BLOCK).to(tl.int64)[:, None]
-        k_in, v_in = k_ptr + offsets * k_slot + dims[None, :] * k_dim, v_ptr + offsets * v_slot + dims[None, :] * v_dim
-        table += cols // BLOCK
-    for at in range(lo, hi, TILE):
-        if not AHEAD:
-            block_ids = tl.load(table + at // BLOCK)
+    ones = tl.full([TILE, 8], 1.0, COMPUTE)
+    # What is the same in each tile is added up before the loop.
+    offsets = (cols % BLOCK).to(tl.int64)[:, None]
+    k_in = offsets * k_slot + dims[None, :] * k_dim
+    v_in = k_in if SAME_STRIDES else offsets * v_slot + dims[None, :] * v_dim
+    table += cols // BLOCK
+    for at in range(lo // TILE * TILE if MASKED else lo, hi, TILE):
+        keys = at + cols
+        inside = (keys >= lo) & (keys < hi)
+        block_ids = tl.load(table + at // BLOCK, inside, 0) if MASKED else tl.load(table + at // BLOCK)
         blocks = block_ids.to(tl.int64)[:, None]
-        if not MASKED:
-            begin = tl.cast(at % BLOCK, tl.int64) if BLOCK > TILE else 0  # of the tile in its block
-            k_row = blocks * k_block + begin * k_slot
-            v_row = k_row if SAME_STRIDES else blocks * v_block + begin * v_slot
-            k_at, v_at = k_in + k_row, v_in + v_row
-        else:
-            offsets = (tl.minimum(at + cols, hi - 1) % BLOCK).to(tl.int64)[:, None]
-            k_row = blocks * k_block + offsets * k_slot
-            v_row = k_row if SAME_STRIDES else blocks * v_block + offsets * v_slot
-            k_at, v_at = k_ptr + k_row + dims[None, :] * k_dim, v_ptr + v_row + dims[None, :] * v_dim
-        k = tl.load(k_at) if DIM == LANES else tl.load(k_at, (dims < DIM)[None, :], 0.0)
+        begin = tl.cast(at % BLOCK, tl.int64) if BLOCK > TILE else 0  # of the tile in its block
+        k_row = blocks * k_block + begin * k_slot
+        v_row = k_row if SAME_STRIDES else blocks * v_block + begin * v_slot
+        k_at, v_at = k_ptr + (k_row + k_in), v_ptr + (v_row + v_in)
+        here = (dims < DIM)[None, :] & inside[:, None] if MASKED else (dims < DIM)[None, :]
+        k = tl.load(k_at, here, 0.0) if MASKED or DIM < LANES else tl.load(k_at)
         s = tl.dot(q, tl.trans(as_compute(k, COMPUTE)), input_precision="ieee")
         if SOFTCAP:
             s = softcap * tanh(s * scale)
-        if MASKED:
-            key = (at + cols)[None, :]
-            s = tl.where((key <= positions[:, None]) & (key > positions[:, None] - window), s, float("-inf"))
+        if MASKED:  # 0 <= position - key < window; a negative number without a sign is a large one
+            s = tl.where((positions[:, None] - keys[None, :]).to(tl.uint32) < window, s, float("-inf"))
         unit = 1.0 if SOFTCAP else scale  # the softmax runs in powers of two; its scale is folded into the exponent
         m_new = tl.maximum(m, tl.max(s, 1) * unit)
-        p = tl.exp2(s * unit - m_new[:, None])
+        p = tl.exp2(s * unit - m_new[:, None]).to(COMPUTE)
         shrink = tl.exp2(m - m_new)
-        norm = norm * shrink + tl.sum(p, 1)
-        v = tl.load(v_at) if DIM == LANES else tl.load(v_at, (dims < DIM)[None, :], 0.0)
-        acc = tl.dot(p.to(COMPUTE), as_compute(v, COMPUTE), acc * shrink[:, None], input_precision="ieee")
         m = m_new
-        if MASKED:
-            block_ids = tl.load(table + tl.minimum(at + TILE + cols, hi - 1) // BLOCK)
-        elif AHEAD:
-            block_ids = tl.load(table + tl.minimum(at + TILE, hi - TILE) // BLOCK)
+        norm = tl.dot(p, ones, norm * shrink[:, None], input_precision="ieee")  # sums of p, by the tensor cores too
+        v = tl.load(v_at, here, 0.0) if MASKED or DIM < LANES else tl.load(v_at)
+        acc = tl.dot(p, as_compute(v, COMPUTE), acc * shrink[:, None], input_precision="ieee")
+        acc = _settled(acc)
     return m, norm, acc
 
 
@@ -118,29 +135,20 @@ def prefill_kernel(
     num_heads = tl.num_programs(0) // SLICES * GROUP
     seq, first = _find_rows(query_start_loc, num_seqs, tl.num_programs(1) - 1 - tl.program_id(1), POSITIONS, SCAN)
     if seq < num_seqs:
-        start = tl.load(query_start_loc + seq)
-        num_queries = tl.load(query_start_loc + seq + 1) - start
-        length = tl.load(seq_lens + seq)
-        rows, dims = tl.arange(0, ROWS), tl.arange(0, LANES)
-        query = first + rows // HEADS
-        in_group = tl.program_id(0) % SLICES * HEADS + rows % HEADS
-        head = (kv_head * GROUP + in_group).to(tl.int64)
-        mine = (rows < POSITIONS * HEADS) & (query < num_queries) & (in_group < GROUP)
+        dims = tl.arange(0, LANES)
+        head, token, positions, mine, length = _find_heads(query_start_loc, seq_lens, seq, first, GROUP, HEADS, ROWS)
         live = mine[:, None] & (dims < DIM)[None, :]
-        token = (start + query).to(tl.int64)
-        q = tl.load(q_ptr + token[:, None] * q_token + head[:, None] * q_head + dims[None, :] * q_dim, live, 0.0).to(
-            COMPUTE
-        )
+        q_at = q_ptr + token[:, None] * q_token + head[:, None] * q_head + dims[None, :] * q_dim
+        q = tl.load(q_at, live, 0.0).to(COMPUTE)
 
-        positions = length - num_queries + query
-        oldest = length - num_queries + first  # position of the tile's first row; its last row sees the keys below hi
+        oldest = tl.min(positions)  # of the tile's rows, the first; its last row sees the keys below hi
         hi = tl.minimum(oldest + POSITIONS, length)
         lo = tl.maximum(oldest - window + 1, 0)
         whole = tl.where(
             hi > window, lo, tl.maximum(oldest + 1, 0) // TILE * TILE
         )  # every row sees the keys lo <= position < whole
         m = tl.full([ROWS], LOWEST, tl.float32)
-        norm = tl.zeros([ROWS], tl.float32)
+        norm = tl.zeros([ROWS, 8], tl.float32)
         acc = tl.zeros([ROWS, LANES], tl.float32)
         k_ptr += kv_head.to(tl.int64) * k_head
         v_ptr += kv_head.to(tl.int64) * v_head
@@ -155,6 +163,10 @@ def prefill_kernel(
             k_block, k_slot, k_dim, v_block, v_slot, v_dim,
             DIM, LANES, BLOCK, TILE, SAME_STRIDES, COMPUTE, SOFTCAP, MASKED=True,
         )  # fmt: skip
+        # Found again: kept through the loops, all this would take their registers.
+        head, token, positions, mine, length = _find_heads(query_start_loc, seq_lens, seq, first, GROUP, HEADS, ROWS)
+        live = mine[:, None] & (dims < DIM)[None, :]
+        norm = tl.max(norm, 1)
         seen = mine & (positions >= 0)  # else the row stands before the sequence and sees nothing
         if sinks is not None:
             m, shrink, weight = with_sink(m, tl.load(sinks + head, mine, float("-inf")) * LOG2_E)
