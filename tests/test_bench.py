@@ -11,7 +11,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from pagedkv.attention.reference import attention  # noqa: E402
-from pagedkv.bench import flashinfer_peers, report, sweep  # noqa: E402
+from pagedkv.bench import data as bench_data  # noqa: E402
+from pagedkv.bench import flashinfer_peers, prefill_sweep, report, sweep  # noqa: E402
 from pagedkv.bench.__main__ import main  # noqa: E402
 from pagedkv.bench.cases import GRID, HELD_OUT, MAIN, Case, even, named, parse, ragged, shrunk  # noqa: E402
 from pagedkv.bench.data import contiguous, error, make, reference  # noqa: E402
@@ -69,13 +70,24 @@ def test_data_is_shuffled_and_each_block_is_used_once():
     assert sorted(used) != used and len(set(used)) == len(used) == 4 * 8
 
 
-@pytest.mark.parametrize("queries", [1, 3])
+@pytest.mark.parametrize("queries", [1, 3, (5, 1, 2)])
 def test_the_reference_is_standard_attention_in_float64(queries):
     case = replace(SMALL, lengths=(5, 17, 3), queries=queries)
     data = make(case, CPU)
-    q = data.q[0].double().split(queries)
+    q = data.q[0].double().split(case.new_tokens)
     parts = [attention(q[row], *contiguous(data, 0, row, torch.float64)) for row in range(3)]
     torch.testing.assert_close(reference(data, 0), torch.cat(parts), rtol=1e-12, atol=1e-12)
+
+
+def test_of_a_large_case_some_rows_are_checked_the_last_of_each_sequence_among_them(monkeypatch):
+    case = replace(SMALL, lengths=(50, 17, 30), queries=(50, 1, 20))
+    data = make(case, CPU)
+    everything = reference(data, 0)
+    monkeypatch.setattr(bench_data, "CHECKED_FLOPS", 0)
+    monkeypatch.setattr(bench_data, "CHECKED", 12)
+    rows = bench_data.checked_rows(case)
+    assert [row[-1] for row in rows] == [49, 0, 19] and [len(row) for row in rows] == [4, 1, 4]
+    torch.testing.assert_close(reference(data, 0), bench_data.checked(everything, case))
 
 
 def test_an_error_that_is_not_finite_is_infinite():
@@ -220,6 +232,28 @@ def test_random_shapes_are_the_same_for_a_seed_and_lie_within_their_bounds():
     assert {case.head_dim for case in cases} == {64, 128} and 10 < sum(case.equal_lengths for case in cases) < 30
 
 
+def test_random_prefills_are_the_same_for_a_seed_and_of_every_kind():
+    cases = prefill_sweep.random_prefills(3, 40)
+    assert cases == prefill_sweep.random_prefills("3", 40)
+    assert all(1e9 <= case.flops <= 5e12 and len(case.lengths) <= 64 and not case.is_decode for case in cases)
+    assert all(new <= length for case in cases for new, length in zip(case.new_tokens, case.lengths, strict=True))
+    assert {case.name.split()[1] for case in cases} == set(prefill_sweep.KINDS)
+    assert any(case.queries == case.lengths for case in cases)
+
+
+def test_a_sweep_of_prefills_counts_by_peer_and_by_kind():
+    us = {"1.0 prompts": (10.0, 9.8, 5.0), "1.1 mixed": (10.0, 9.0, 20.0)}
+    results = {case: dict(zip((report.OURS, "FA2", "FA3"), times, strict=True)) for case, times in us.items()}
+    records = [
+        {"case": case, "failed": {}, "results": {name: {"us": time} for name, time in times.items()}}
+        for case, times in results.items()
+    ]
+    found = prefill_sweep.summary(records)
+    assert found["against FA2"] | {"mean": 0} == {"of": 2, "good": 1, "least": pytest.approx(0.9), "mean": 0}
+    assert found["against FA3, mixed"] == {"of": 1, "good": 1, "least": 2.0, "mean": pytest.approx(2.0)}
+    assert found["wrong"] == [] and "against FA2, chunks" not in found
+
+
 def test_a_sweep_counts_where_ours_is_fast_enough():
     def record(name, tokens, **us):
         shape = {"case": name, "batch": 4, "tokens": tokens, "longest": 100, "failed": {}}
@@ -314,6 +348,11 @@ def test_a_sweep_on_a_cpu_writes_a_record_and_a_picture(tmp_path, capsys):
     )
     assert len(record["cases"]) == 2 and record["summary"]["wrong"] == []
     assert (tmp_path / "s.png").stat().st_size > 1000 and "against no plan" in capsys.readouterr().out
+
+
+def test_a_sweep_of_prefills_on_a_cpu_answers_rightly(capsys):
+    record = main(["--device", "cpu", "--runs", "1", "--prefill", "--sweep", "5", "--shapes", "2"])
+    assert len(record["cases"]) == 2 and record["summary"]["wrong"] == [] and "5.1" in capsys.readouterr().out
 
 
 @pytest.mark.gpu

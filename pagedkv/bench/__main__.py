@@ -15,7 +15,7 @@ if __name__ == "__main__":
 
 import torch
 
-from pagedkv.bench import engine, report, sweep
+from pagedkv.bench import engine, prefill_sweep, report, sweep
 from pagedkv.bench.cases import GRID, HELD_OUT, Case, named, parse, shrunk
 from pagedkv.bench.flashinfer_peers import has_flashinfer
 from pagedkv.bench.host import ratios
@@ -104,11 +104,15 @@ def _on_cpu(cases: list[Case], device: torch.device, options) -> dict:
 
 
 def _sweep(device: torch.device, options) -> dict:
-    records = sweep.measure_sweep(options.sweep, options.shapes, device, options.runs, options.cache)
-    summary = sweep.summary(records)
+    if options.prefill:
+        records = prefill_sweep.measure_prefills(options.sweep, options.shapes, device, options.runs)
+        summary = prefill_sweep.summary(records)
+    else:
+        records = sweep.measure_sweep(options.sweep, options.shapes, device, options.runs, options.cache)
+        summary = sweep.summary(records)
     for name, value in summary.items():
         print(f"{name}: {value}")
-    if options.out:
+    if options.out and not options.prefill:
         options.out.parent.mkdir(parents=True, exist_ok=True)
         sweep.draw(records, options.out.with_suffix(".png"))
     return {"summary": summary, "cases": records}
@@ -127,6 +131,7 @@ def _parser() -> argparse.ArgumentParser:
         "--shape", action="append", default=[], metavar="SHAPE", help="BATCHxLENGTH,QHEADS/KVHEADS,HEADDIM,BLOCKSIZE"
     )
     parser.add_argument("--sweep", metavar="SEED", help="random shapes drawn from that seed, each beside all others")
+    parser.add_argument("--prefill", action="store_true", help="random prompts, chunks and mixed batches, not decodes")
     parser.add_argument("--shapes", type=int, default=100, help="how many random shapes (default 100)")
     parser.add_argument(
         "--cache", choices=("bf16", "fp8"), default="bf16", help="of random shapes, and of decode cases"

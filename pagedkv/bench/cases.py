@@ -17,7 +17,8 @@ DTYPE_BYTES = {"fp16": 2, "bf16": 2, "fp32": 4, "fp8": 1}
 class Case:
     """One row of the table.
 
-    `lengths`: tokens in the cache, one number per sequence; `queries`: new tokens per sequence (1 is decode).
+    `lengths`: tokens in the cache, one number per sequence; `queries`: new tokens of each sequence (1 is decode),
+    or a number for each.
     """
 
     name: str
@@ -26,9 +27,14 @@ class Case:
     kv_heads: int = 8
     head_dim: int = 128
     block_size: int = 16
-    queries: int = 1
+    queries: int | tuple[int, ...] = 1
     cache: str = "bf16"
     kind: str = "attention"  # or "write": lengths are then the new tokens
+
+    @property
+    def new_tokens(self) -> tuple[int, ...]:
+        """The queries of each sequence."""
+        return self.queries if isinstance(self.queries, tuple) else (self.queries,) * len(self.lengths)
 
     @property
     def is_decode(self) -> bool:
@@ -47,8 +53,7 @@ class Case:
     @property
     def flops(self) -> int:
         """Multiplications and additions of both products over the (query, key) pairs that the causal mask leaves."""
-        n = self.queries
-        pairs = sum(n * length - n * (n - 1) // 2 for length in self.lengths)
+        pairs = sum(n * length - n * (n - 1) // 2 for n, length in zip(self.new_tokens, self.lengths, strict=True))
         return 4 * pairs * self.q_heads * self.head_dim
 
     @property
@@ -60,7 +65,8 @@ class Case:
             str(self.lengths[0]) if self.equal_lengths else f"{min(self.lengths)}..{max(self.lengths)}"
         )
         parts = [size, f"{self.q_heads}/{self.kv_heads}"]
-        parts += [f"{self.queries} queries"] if self.queries > 1 else []
+        fewest, most = min(self.new_tokens), max(self.new_tokens)
+        parts += [f"{most} queries" if fewest == most else f"{fewest}..{most} queries"] if most > 1 else []
         parts += [f"head_dim {self.head_dim}"] if self.head_dim != 128 else []
         parts += [f"block {self.block_size}"] if self.block_size != 16 else []
         parts += [f"{self.cache} cache"] if self.cache == "fp8" else []
@@ -163,4 +169,5 @@ def shrunk(case: Case, tokens: int = 1024, batch: int = 4) -> Case:
     factor = max(1, max(case.lengths) // tokens)
     lengths = tuple(max(1, length // factor) for length in case.lengths[:batch])
     cache = "fp32" if case.cache == "bf16" else case.cache
-    return replace(case, lengths=lengths, queries=min(case.queries, min(lengths), 64), cache=cache)
+    queries = tuple(min(new, length, 64) for new, length in zip(case.new_tokens, lengths, strict=False))
+    return replace(case, lengths=lengths, queries=queries[0] if len(set(queries)) == 1 else queries, cache=cache)

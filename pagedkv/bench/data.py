@@ -6,6 +6,7 @@ a timing that walks over the copies reads more than the L2 cache holds.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import accumulate
 
 import torch
 
@@ -15,6 +16,7 @@ from pagedkv.sizing import ceil_div
 DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32, "fp8": torch.float8_e4m3fn}
 ROTATED = 4  # the copies together are this many times the L2 cache
 MOST_COPIES = 64
+CHECKED, CHECKED_FLOPS = 256, 3e11  # so many rows are held against float64 where a case computes more than that
 WRONG = 1e-2  # an output further from float64 than this, ‖out - ref‖ / ‖ref‖, is not timed
 
 Call = Callable[[int], torch.Tensor]  # what is timed: the answer on the copy of that number
@@ -78,10 +80,10 @@ def make(
     heads = (case.kv_heads, case.head_dim)
     tokens = sum(case.lengths)
     writes = case.kind == "write"
-    starts = torch.arange(len(needed) + 1, dtype=torch.int32, device=device) * case.queries
+    starts = torch.tensor((0, *accumulate(case.new_tokens)), dtype=torch.int32, device=device)
     return Data(
         case,
-        q=[] if writes else random(len(needed) * case.queries, case.q_heads, case.head_dim, dtype=query),
+        q=[] if writes else random(sum(case.new_tokens), case.q_heads, case.head_dim, dtype=query),
         k_cache=random(num_blocks, case.block_size, *heads, dtype=cache),
         v_cache=random(num_blocks, case.block_size, *heads, dtype=cache),
         block_tables=tables,
@@ -104,19 +106,34 @@ def contiguous(data: Data, copy: int, row: int, dtype: torch.dtype | None = None
     return tuple(pool.view(torch.uint8)[blocks].view(pool.dtype).flatten(0, 1)[:length].to(dtype) for pool in pools)
 
 
+def checked_rows(case: Case) -> list[range]:
+    """The queries of each sequence that are held against float64: all where that is quick, else some, spread over all,
+    the last one among them.
+    """
+    wanted = max(1, CHECKED // len(case.lengths)) if case.flops > CHECKED_FLOPS else max(case.new_tokens)
+    return [range(new - 1, -1, -ceil_div(new, wanted))[::-1] for new in case.new_tokens]
+
+
+def checked(out: torch.Tensor, case: Case) -> torch.Tensor:
+    """Those rows of an output."""
+    starts = accumulate(case.new_tokens[:-1], initial=0)
+    return out[[start + query for start, rows in zip(starts, checked_rows(case), strict=True) for query in rows]]
+
+
 def reference(data: Data, copy: int) -> torch.Tensor:
-    """Attention in float64, one sequence after the other: [tokens, q_heads, head_dim]."""
-    case, n = data.case, data.case.queries
-    group = case.q_heads // case.kv_heads
-    rows = []
-    for row, length in enumerate(case.lengths):
+    """Attention in float64 of the checked rows, one sequence after the other: [rows, q_heads, head_dim]."""
+    case, expected = data.case, []
+    queries = checked(data.q[copy], case).double().unflatten(1, (case.kv_heads, -1))  # [rows, H, G, D]
+    sizes = [len(rows) for rows in checked_rows(case)]
+    shapes = zip(queries.split(sizes), checked_rows(case), case.new_tokens, case.lengths, strict=True)
+    for row, (q, rows, new, length) in enumerate(shapes):
         k, v = contiguous(data, copy, row, torch.float64)  # [L, H, D]
-        q = data.q[copy][row * n : (row + 1) * n].double().unflatten(1, (case.kv_heads, group))  # [n, H, G, D]
         scores = torch.einsum("nhgd,lhd->hgnl", q, k) / case.head_dim**0.5
-        hidden = torch.ones(n, length, dtype=torch.bool, device=k.device).triu(length - n + 1)
+        seen = torch.tensor([length - new + query for query in rows], device=k.device)  # up to this position
+        hidden = torch.arange(length, device=k.device) > seen[:, None]
         weights = scores.masked_fill(hidden, float("-inf")).softmax(-1)
-        rows.append(torch.einsum("hgnl,lhd->nhgd", weights, v).flatten(1, 2))
-    return torch.cat(rows)
+        expected.append(torch.einsum("hgnl,lhd->nhgd", weights, v).flatten(1, 2))
+    return torch.cat(expected)
 
 
 def error(out: torch.Tensor, expected: torch.Tensor) -> float:

@@ -69,9 +69,9 @@ def sdpa(data: Data) -> Call:
     out a KV group.
     """
     case = data.case
-    if case.kind == "write" or not case.equal_lengths or case.cache == "fp8":
+    if case.kind == "write" or not case.equal_lengths or len(set(case.new_tokens)) > 1 or case.cache == "fp8":
         raise Unsupported("contiguous attention takes equal lengths and no FP8")
-    heads, group, n = case.kv_heads, case.q_heads // case.kv_heads, case.queries
+    heads, group, n = case.kv_heads, case.q_heads // case.kv_heads, case.new_tokens[0]
     device = data.k_cache[0].device
     k, v = [], []
     for copy in range(data.copies):

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import torch
 
 from pagedkv.bench.cases import Case, even
-from pagedkv.bench.data import WRONG, Data, contiguous, error, make, reference
+from pagedkv.bench.data import WRONG, Data, checked, contiguous, error, make, reference
 from pagedkv.bench.flashinfer_peers import ROUNDED
 from pagedkv.bench.peers import Unsupported, ours
 from pagedkv.bench.timing import Timing, measure
@@ -104,7 +104,7 @@ def _written(data: Data) -> list[tuple[torch.Tensor, torch.Tensor]]:
 def _distance(call: Callable, data: Data, expected) -> float:
     """How far the first copy's output is from `expected`; a write is right when the pools are equal bit for bit."""
     if data.case.kind != "write":
-        return error(call(0), expected)
+        return error(checked(call(0), data.case), expected)
     pools = (data.k_cache[0], data.v_cache[0])
     for pool, (before, _) in zip(pools, expected, strict=True):
         pool.copy_(before)  # another implementation may have written already

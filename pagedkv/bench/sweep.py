@@ -25,12 +25,12 @@ def random_cases(seed: int | str, count: int = 100, cache: str = "bf16") -> list
     draw = Random(f"sweep {seed}")
     cases = []
     while len(cases) < count:
-        batch, longest = (_log_uniform(draw, *bounds) for bounds in ((1, 256), (16, 131_072)))
+        batch, longest = (log_uniform(draw, *bounds) for bounds in ((1, 256), (16, 131_072)))
         kind = draw.choice(KINDS)
         lengths = {
             "equal": lambda n: n,
             "ragged": lambda n: draw.randint(1, n),
-            "very ragged": lambda n: _log_uniform(draw, 1, n),
+            "very ragged": lambda n: log_uniform(draw, 1, n),
         }
         q_heads, kv_heads = draw.choice(HEADS)
         case = Case(
@@ -47,7 +47,7 @@ def random_cases(seed: int | str, count: int = 100, cache: str = "bf16") -> list
     return cases
 
 
-def _log_uniform(draw: Random, low: int, high: int) -> int:
+def log_uniform(draw: Random, low: int, high: int) -> int:
     return min(high, int(exp(draw.uniform(log(low), log(high + 1)))))
 
 
