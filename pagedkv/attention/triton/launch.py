@@ -20,6 +20,7 @@ from pagedkv.sizing import ceil_div
 from pagedkv.tensors import is_fp8
 
 GRID_LIMIT = 65_535  # CUDA's, of a grid's second and third dimension
+LOG2_E = tl.constexpr(1.4426950408889634)
 LOWEST = tl.constexpr(-3.4028234663852886e38)  # float32's: below all scores, and e^(-inf - LOWEST) is 0, not NaN
 ROUND = tl.constexpr(INTERPRETED)
 NO_C_COMPILER = (
@@ -71,8 +72,8 @@ class PrefillLaunch(NamedTuple):
     max_registers: int | None
 
 
-def prefill_launch(lanes: int, dtype_bytes: int) -> PrefillLaunch:
-    """Settings for q of `dtype_bytes` a number and rows of `lanes`.
+def prefill_launch(lanes: int, dtype_bytes: int, num_rows: int) -> PrefillLaunch:
+    """Settings for q of `dtype_bytes` a number, rows of `lanes`, and `num_rows` of them for a sequence and KV head.
 
     The registers are rationed so that two programs share a multiprocessor: while one computes its softmax, the other
     multiplies.
@@ -81,7 +82,16 @@ def prefill_launch(lanes: int, dtype_bytes: int) -> PrefillLaunch:
         return PrefillLaunch(32, 16, 4, 2, None)
     if lanes > 128:
         return PrefillLaunch(64, 32, 4, 2, None)
-    return PrefillLaunch(128, 64, 8, 3 if lanes <= 64 else 2, 128)
+    if num_rows <= 64:
+        return PrefillLaunch(64, 64, 4, 3, None)
+    return PrefillLaunch(128, 64, 8, 4 if lanes <= 64 else 2, 128)
+
+
+def prefill_splits(programs: int, longest: int, multiprocessors: int) -> int:
+    """Into how many pieces each tile of rows cuts its keys, up to `longest`: two programs fit a multiprocessor, and a
+    piece has at least 512 keys.
+    """
+    return max(1, min(2 * multiprocessors // programs, longest // 512))
 
 
 def compute_dtype(q, cache):

@@ -5,61 +5,30 @@ is read once for all of them and both products are large. A tile of rows walks o
 first the tiles that every row sees whole, without a mask, then those on the diagonal.
 """
 
+import torch
 import triton
 import triton.language as tl
 
 from pagedkv.attention.triton.launch import (
     GRID_LIMIT,
+    LOG2_E,
     LOWEST,
     ROUND,
     Launcher,
     as_compute,
     as_output,
     compute_dtype,
+    multiprocessors,
+    no_parts,
     power_of_2,
     prefill_launch,
+    prefill_splits,
     tanh,
     with_sink,
 )
+from pagedkv.attention.triton.prefill_merge import launch_prefill_merge
+from pagedkv.attention.triton.rows import find_heads, find_tile
 from pagedkv.sizing import ceil_div
-
-LOG2_E = tl.constexpr(1.4426950408889634)
-
-
-@triton.jit
-def _find_rows(query_start_loc, num_seqs, tile, POSITIONS: tl.constexpr, SCAN: tl.constexpr):
-    """Sequence and first query of row tile number `tile`; sequences start on a tile of their own. num_seqs when there
-    are fewer tiles.
-    """
-    seq, before, done = 0, 0, 0
-    for base in range(0, num_seqs, SCAN):
-        rows = base + tl.arange(0, SCAN)
-        inside = rows < num_seqs
-        start = tl.load(query_start_loc + rows, inside, 0)
-        tiles = tl.cdiv(tl.load(query_start_loc + 1 + rows, inside, 0) - start, POSITIONS)
-        passed = (done + tl.cumsum(tiles) <= tile) & inside
-        seq += tl.sum(passed.to(tl.int32))
-        before += tl.sum(tl.where(passed, tiles, 0))
-        done += tl.sum(tiles)
-    return seq, (tile - before) * POSITIONS
-
-
-@triton.jit
-def _find_heads(query_start_loc, seq_lens, seq, first, GROUP: tl.constexpr, HEADS: tl.constexpr, ROWS: tl.constexpr):
-    """What the rows of a tile stand for, from query `first` of the sequence on: head, token, position, and whether they
-    stand for any; and the sequence's length.
-    """
-    POSITIONS: tl.constexpr = ROWS // HEADS
-    SLICES: tl.constexpr = (GROUP + HEADS - 1) // HEADS
-    start = tl.load(query_start_loc + seq)
-    num_queries = tl.load(query_start_loc + seq + 1) - start
-    length = tl.load(seq_lens + seq)
-    rows = tl.arange(0, ROWS)
-    query = first + rows // HEADS
-    in_group = tl.program_id(0) % SLICES * HEADS + rows % HEADS
-    head = tl.program_id(0) // SLICES * GROUP + in_group
-    mine = (rows < POSITIONS * HEADS) & (query < num_queries) & (in_group < GROUP)
-    return head.to(tl.int64), (start + query).to(tl.int64), length - num_queries + query, mine, length
 
 
 @triton.jit
@@ -72,14 +41,13 @@ def _settled(x):
 
 @triton.jit
 def _attend(
-    m, norm, acc, q, lo, hi, positions, k_ptr, v_ptr, table, window, scale, softcap,
+    m, norm, acc, q, first, lo, hi, positions, k_ptr, v_ptr, table, window, scale, softcap,
     k_block, k_slot, k_dim, v_block, v_slot, v_dim,
     DIM: tl.constexpr, LANES: tl.constexpr, BLOCK: tl.constexpr, TILE: tl.constexpr, SAME_STRIDES: tl.constexpr,
     COMPUTE: tl.constexpr, SOFTCAP: tl.constexpr, MASKED: tl.constexpr,
 ):  # fmt: skip
-    """Online softmax of the rows of `q`, at `positions`, over the keys lo <= position < hi; only those are read.
-
-    Without a mask lo and hi are multiples of TILE.
+    """Online softmax of the rows of `q`, at `positions`, over the keys first <= position < hi, of which only those from
+    lo on are read. `first` is a multiple of TILE, and without a mask hi is one and lo is not above `first`.
     """
     dims, cols = tl.arange(0, LANES), tl.arange(0, TILE)
     ones = tl.full([TILE, 8], 1.0, COMPUTE)
@@ -87,16 +55,19 @@ def _attend(
     offsets = (cols % BLOCK).to(tl.int64)[:, None]
     k_in = offsets * k_slot + dims[None, :] * k_dim
     v_in = k_in if SAME_STRIDES else offsets * v_slot + dims[None, :] * v_dim
-    table += cols // BLOCK
-    for at in range(lo // TILE * TILE if MASKED else lo, hi, TILE):
-        keys = at + cols
+    if BLOCK < TILE:  # a tile takes several blocks: an id for each of its rows, else one
+        table += cols // BLOCK
+        block_ids = tl.load(table + first // BLOCK, (first + cols >= lo) & (first + cols < hi), 0)
+    else:
+        block_ids = tl.load(table + first // BLOCK, first < hi, 0)
+    for at in range(first, hi, TILE):
+        keys, following = at + cols, at + TILE
         inside = (keys >= lo) & (keys < hi)
-        block_ids = tl.load(table + at // BLOCK, inside, 0) if MASKED else tl.load(table + at // BLOCK)
-        blocks = block_ids.to(tl.int64)[:, None]
+        blocks = block_ids.to(tl.int64)[:, None] if BLOCK < TILE else block_ids.to(tl.int64)
         begin = tl.cast(at % BLOCK, tl.int64) if BLOCK > TILE else 0  # of the tile in its block
         k_row = blocks * k_block + begin * k_slot
         v_row = k_row if SAME_STRIDES else blocks * v_block + begin * v_slot
-        k_at, v_at = k_ptr + (k_row + k_in), v_ptr + (v_row + v_in)
+        k_at, v_at = k_ptr + k_row + k_in, v_ptr + v_row + v_in
         here = (dims < DIM)[None, :] & inside[:, None] if MASKED else (dims < DIM)[None, :]
         k = tl.load(k_at, here, 0.0) if MASKED or DIM < LANES else tl.load(k_at)
         s = tl.dot(q, tl.trans(as_compute(k, COMPUTE)), input_precision="ieee")
@@ -113,12 +84,19 @@ def _attend(
         v = tl.load(v_at, here, 0.0) if MASKED or DIM < LANES else tl.load(v_at)
         acc = tl.dot(p, as_compute(v, COMPUTE), acc * shrink[:, None], input_precision="ieee")
         acc = _settled(acc)
+        # Of the next tile: its loads need not wait.
+        if not MASKED:
+            block_ids = tl.load(table + tl.minimum(following, hi - TILE) // BLOCK)
+        elif BLOCK < TILE:
+            block_ids = tl.load(table + following // BLOCK, following + cols < hi, 0)
+        else:
+            block_ids = tl.load(table + following // BLOCK, following < hi, 0)
     return m, norm, acc
 
 
 @triton.jit(do_not_specialize=["num_seqs", "window", "scale", "v_scale", "softcap", "table_stride"])
 def prefill_kernel(
-    q_ptr, k_ptr, v_ptr, block_tables, seq_lens, query_start_loc, sinks, out_ptr, lse_ptr,
+    q_ptr, k_ptr, v_ptr, block_tables, seq_lens, query_start_loc, sinks, out_ptr, lse_ptr, part_ptr, part_lse_ptr,
     num_seqs, window, scale, v_scale, softcap, table_stride,
     q_token, q_head, q_dim, k_block, k_slot, k_head, k_dim, v_block, v_slot, v_head, v_dim,
     out_token, out_head, out_dim,
@@ -133,10 +111,10 @@ def prefill_kernel(
     SLICES: tl.constexpr = (GROUP + HEADS - 1) // HEADS
     kv_head = tl.program_id(0) // SLICES
     num_heads = tl.num_programs(0) // SLICES * GROUP
-    seq, first = _find_rows(query_start_loc, num_seqs, tl.num_programs(1) - 1 - tl.program_id(1), POSITIONS, SCAN)
+    seq, first = find_tile(query_start_loc, num_seqs, tl.num_programs(1) - 1 - tl.program_id(1), POSITIONS, SCAN)
     if seq < num_seqs:
         dims = tl.arange(0, LANES)
-        head, token, positions, mine, length = _find_heads(query_start_loc, seq_lens, seq, first, GROUP, HEADS, ROWS)
+        head, token, positions, mine, length = find_heads(query_start_loc, seq_lens, seq, first, GROUP, HEADS, ROWS)
         live = mine[:, None] & (dims < DIM)[None, :]
         q_at = q_ptr + token[:, None] * q_token + head[:, None] * q_head + dims[None, :] * q_dim
         q = tl.load(q_at, live, 0.0).to(COMPUTE)
@@ -144,9 +122,12 @@ def prefill_kernel(
         oldest = tl.min(positions)  # of the tile's rows, the first; its last row sees the keys below hi
         hi = tl.minimum(oldest + POSITIONS, length)
         lo = tl.maximum(oldest - window + 1, 0)
-        whole = tl.where(
-            hi > window, lo, tl.maximum(oldest + 1, 0) // TILE * TILE
-        )  # every row sees the keys lo <= position < whole
+        start = lo // TILE * TILE
+        # Every row sees the keys start <= position < whole.
+        whole = tl.where(hi > window, start, tl.maximum(oldest + 1, 0) // TILE * TILE)
+        piece = tl.cdiv(hi - start, TILE * tl.num_programs(2)) * TILE  # of the keys, for this split
+        start += tl.program_id(2) * piece
+        hi = tl.minimum(hi, start + piece)
         m = tl.full([ROWS], LOWEST, tl.float32)
         norm = tl.zeros([ROWS, 8], tl.float32)
         acc = tl.zeros([ROWS, LANES], tl.float32)
@@ -154,31 +135,38 @@ def prefill_kernel(
         v_ptr += kv_head.to(tl.int64) * v_head
         table = block_tables + seq.to(tl.int64) * table_stride
         m, norm, acc = _attend(
-            m, norm, acc, q, lo, whole, positions, k_ptr, v_ptr, table, window, scale, softcap,
+            m, norm, acc, q, start, lo, tl.minimum(whole, hi), positions, k_ptr, v_ptr, table, window, scale, softcap,
             k_block, k_slot, k_dim, v_block, v_slot, v_dim,
             DIM, LANES, BLOCK, TILE, SAME_STRIDES, COMPUTE, SOFTCAP, MASKED=False,
         )  # fmt: skip
         m, norm, acc = _attend(
-            m, norm, acc, q, whole, hi, positions, k_ptr, v_ptr, table, window, scale, softcap,
+            m, norm, acc, q, tl.maximum(whole, start), lo, hi, positions, k_ptr, v_ptr, table, window, scale, softcap,
             k_block, k_slot, k_dim, v_block, v_slot, v_dim,
             DIM, LANES, BLOCK, TILE, SAME_STRIDES, COMPUTE, SOFTCAP, MASKED=True,
         )  # fmt: skip
         # Found again: kept through the loops, all this would take their registers.
-        head, token, positions, mine, length = _find_heads(query_start_loc, seq_lens, seq, first, GROUP, HEADS, ROWS)
+        head, token, positions, mine, length = find_heads(query_start_loc, seq_lens, seq, first, GROUP, HEADS, ROWS)
         live = mine[:, None] & (dims < DIM)[None, :]
         norm = tl.max(norm, 1)
-        seen = mine & (positions >= 0)  # else the row stands before the sequence and sees nothing
-        if sinks is not None:
-            m, shrink, weight = with_sink(m, tl.load(sinks + head, mine, float("-inf")) * LOG2_E)
+        split, alone = tl.program_id(2), tl.num_programs(2) == 1
+        if sinks is not None:  # the first split counts it
+            sink = tl.load(sinks + head, mine, float("-inf")) * LOG2_E
+            m, shrink, weight = with_sink(m, tl.where(split == 0, sink, float("-inf")))
             acc, norm = acc * shrink[:, None], norm * shrink + weight
-            seen |= norm != 0
+        # Else a row stands before the sequence, or none of this split's scores is above -inf.
+        seen = (norm != 0) | (alone & mine & (positions >= 0))
         m, norm = tl.where(seen, m, float("-inf")), tl.where(seen, norm, 1.0)
-        result = as_output(acc / norm[:, None] * v_scale, out_ptr)
-        tl.store(
-            out_ptr + token[:, None] * out_token + head[:, None] * out_head + dims[None, :] * out_dim, result, live
-        )
-        if lse_ptr is not None:
-            tl.store(lse_ptr + token * num_heads + head, (m + tl.log2(norm)) / LOG2_E, mine)
+        result, log2_sum = acc / norm[:, None] * v_scale, m + tl.log2(norm)
+        if alone:
+            out_at = out_ptr + token[:, None] * out_token + head[:, None] * out_head + dims[None, :] * out_dim
+            tl.store(out_at, as_output(result, out_ptr), live)
+            if lse_ptr is not None:
+                tl.store(lse_ptr + token * num_heads + head, log2_sum / LOG2_E, mine)
+        else:
+            log2_sum = tl.where((split == 0) & (positions < 0), tl.maximum(log2_sum, LOWEST), log2_sum)
+            part = (token * tl.num_programs(2) + split) * num_heads + head
+            tl.store(part_ptr + part[:, None] * DIM + dims[None, :], result, live)
+            tl.store(part_lse_ptr + part, log2_sum, mine)
 
 
 launch_prefill = Launcher(prefill_kernel)
@@ -197,9 +185,10 @@ def prefill(q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, option
     _, block_size, num_kv_heads, _ = k_cache.shape
     num_seqs, group = seq_lens.shape[0], num_heads // num_kv_heads
     lanes = power_of_2(head_dim)
-    rows, tile, warps, stages, max_registers = prefill_launch(lanes, q.element_size())
+    longest, device = max(max_seq_len, 1), q.get_device()
+    rows, tile, warps, stages, max_registers = prefill_launch(lanes, q.element_size(), num_tokens * group // num_seqs)
     heads = min(group, rows)
-    tiles = num_tokens // (rows // heads) + num_seqs
+    tiles, slices = num_tokens // (rows // heads) + num_seqs, num_kv_heads * ceil_div(group, heads)
     if tiles > GRID_LIMIT:
         raise ValueError(
             f"q must have fewer tokens for backend 'triton': at most {GRID_LIMIT} tiles of {rows // heads}, not {tiles}"
@@ -208,16 +197,20 @@ def prefill(q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, option
     if scale < 0:
         q, scale = -q, -scale
     scale = max(scale, 1e-30)  # above 0: then scaling keeps the order of the scores, and the mask's -inf
-    longest = max(max_seq_len, 1)
+    splits = prefill_splits(tiles * slices, min(window or longest, longest), multiprocessors(device))
+    part = part_lse = no_parts(device)
+    if splits > 1:
+        part = q.new_empty(num_tokens * splits * num_heads * head_dim, dtype=torch.float32)
+        part_lse = q.new_empty(num_tokens * splits * num_heads, dtype=torch.float32)
     numbers = (
         num_seqs, min(window or longest, longest), scale / softcap if softcap else scale * LOG2_E.value,
         float(v_scale or 1.0), (softcap or 0.0) * LOG2_E.value, block_tables.stride(0),
     )  # fmt: skip
     same, compute = k_cache.stride() == v_cache.stride(), compute_dtype(q, k_cache)
     launch_prefill(
-        q.get_device(),
-        (num_kv_heads * ceil_div(group, heads), tiles, 1),
-        (q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, sinks, out, lse),
+        device,
+        (slices, tiles, splits),
+        (q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, sinks, out, lse, part, part_lse),
         numbers,
         (*q.stride(), *k_cache.stride(), *v_cache.stride(), *out.stride()),
         (group, heads, rows, head_dim, lanes, block_size, tile, 256, same, compute, softcap is not None),
@@ -226,3 +219,14 @@ def prefill(q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, option
         num_stages=stages,
         maxnreg=max_registers,
     )
+    if splits > 1:
+        launch_prefill_merge(
+            device,
+            (num_heads, num_tokens, 1),
+            (part, part_lse, out, lse),
+            (splits,),
+            out.stride(),
+            (head_dim, lanes, max(4, power_of_2(splits))),
+            (q.dtype, lse is None),
+            num_warps=4,
+        )
