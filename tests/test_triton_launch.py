@@ -18,7 +18,7 @@ from private_names import occupy_gpu  # noqa: E402
 
 from pagedkv.attention.options import Options  # noqa: E402
 from pagedkv.attention.paged import paged_attention, plan_attention, write_kv  # noqa: E402
-from pagedkv.attention.triton import INTERPRETED, decode, launch, prefill, write  # noqa: E402
+from pagedkv.attention.triton import INTERPRETED, decode, launch, prefill, prefill_merge, write  # noqa: E402
 from pagedkv.attention.triton import plan as planning  # noqa: E402
 from pagedkv.attention.triton.warmup import warmup  # noqa: E402
 
@@ -41,6 +41,7 @@ class Recorder:
 def launchers():
     return [
         decode.launch_decode, decode.launch_merge, prefill.launch_prefill, write.launch_write, planning.launch_plan,
+        prefill_merge.launch_prefill_merge,
     ]  # fmt: skip
 
 
@@ -66,14 +67,14 @@ def test_few_variants_serve_every_batch_and_length(recorded):
     cache = torch.zeros(1, 16, 8, 128, dtype=torch.bfloat16, device=DEVICE)
     for batch, longest in {*product(BATCHES, LENGTHS[::400]), *product(BATCHES[::64], LENGTHS[::7])}:
         call_all_three(batch, longest, cache)
-    decodes, merges, prefills, writes, _ = (len(one.compiled) for one in recorded)
-    assert decodes + merges <= 4 and prefills == writes == 1
+    decodes, merges, prefills, writes, _, prefill_merges = (len(one.compiled) for one in recorded)
+    assert decodes + merges <= 4 and prefills <= 2 and writes == prefill_merges == 1
 
 
 @pytest.mark.parametrize("heads", [(32, 8), (32, 1), (8, 8), (71, 1), (128, 1), (160, 2), (128, 128), (200, 1)])
 @pytest.mark.parametrize("gpu", [20, 132])
 def test_after_the_warm_up_nothing_is_left_to_compile(recorded, heads, gpu, monkeypatch):
-    for module in (decode, sys.modules["pagedkv.attention.triton.warmup"]):
+    for module in (decode, prefill, sys.modules["pagedkv.attention.triton.warmup"]):
         monkeypatch.setattr(module, "multiprocessors", lambda device: gpu)
     cache = torch.zeros(1, 16, heads[1], 128, dtype=torch.bfloat16, device=DEVICE)
     warmup(cache, cache.clone(), heads[0])
@@ -114,9 +115,8 @@ def test_after_a_warm_up_with_plans_none_is_left_to_compile(recorded, head_dim):
 
 
 def test_a_warm_up_leaves_the_caches_alone(monkeypatch):
-    monkeypatch.setattr(
-        "pagedkv.attention.triton.warmup.multiprocessors", lambda device: 1
-    )  # few programs, for the interpreter
+    for module in ("warmup", "prefill"):  # few programs, for the interpreter
+        monkeypatch.setattr(f"pagedkv.attention.triton.{module}.multiprocessors", lambda device: 1)
     caches = [torch.full((2, 4, 2, 16), 7.0, device=DEVICE) for _ in range(2)]
     warmup(*caches, 4, return_lse=True)
     assert all((cache == 7.0).all() for cache in caches)

@@ -21,6 +21,7 @@ from pagedkv.tensors import is_fp8
 
 GRID_LIMIT = 65_535  # CUDA's, of a grid's second and third dimension
 LOG2_E = tl.constexpr(1.4426950408889634)
+MOST_SPLITS = 32  # of the keys of a tile of rows, in a prefill
 LOWEST = tl.constexpr(-3.4028234663852886e38)  # float32's: below all scores, and e^(-inf - LOWEST) is 0, not NaN
 ROUND = tl.constexpr(INTERPRETED)
 NO_C_COMPILER = (
@@ -91,7 +92,7 @@ def prefill_splits(programs: int, longest: int, multiprocessors: int) -> int:
     """Into how many pieces each tile of rows cuts its keys, up to `longest`: two programs fit a multiprocessor, and a
     piece has at least 512 keys.
     """
-    return max(1, min(2 * multiprocessors // programs, longest // 512))
+    return max(1, min(2 * multiprocessors // programs, longest // 512, MOST_SPLITS))
 
 
 def compute_dtype(q, cache):

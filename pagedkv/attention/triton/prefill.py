@@ -13,6 +13,7 @@ from pagedkv.attention.triton.launch import (
     GRID_LIMIT,
     LOG2_E,
     LOWEST,
+    MOST_SPLITS,
     ROUND,
     Launcher,
     as_compute,
@@ -55,15 +56,14 @@ def _attend(
     offsets = (cols % BLOCK).to(tl.int64)[:, None]
     k_in = offsets * k_slot + dims[None, :] * k_dim
     v_in = k_in if SAME_STRIDES else offsets * v_slot + dims[None, :] * v_dim
-    if BLOCK < TILE:  # a tile takes several blocks: an id for each of its rows, else one
-        table += cols // BLOCK
-        block_ids = tl.load(table + first // BLOCK, (first + cols >= lo) & (first + cols < hi), 0)
-    else:
-        block_ids = tl.load(table + first // BLOCK, first < hi, 0)
+    MANY: tl.constexpr = BLOCK < TILE  # a tile takes several blocks: an id for each of its rows, else one
+    table += cols // BLOCK if MANY else 0
+    needed = (first + cols >= lo) & (first + cols < hi) if MANY else first < hi
+    block_ids = tl.load(table + first // BLOCK, needed, 0)
     for at in range(first, hi, TILE):
-        keys, following = at + cols, at + TILE
+        keys = at + cols
         inside = (keys >= lo) & (keys < hi)
-        blocks = block_ids.to(tl.int64)[:, None] if BLOCK < TILE else block_ids.to(tl.int64)
+        blocks = block_ids.to(tl.int64)[:, None] if MANY else block_ids.to(tl.int64)
         begin = tl.cast(at % BLOCK, tl.int64) if BLOCK > TILE else 0  # of the tile in its block
         k_row = blocks * k_block + begin * k_slot
         v_row = k_row if SAME_STRIDES else blocks * v_block + begin * v_slot
@@ -84,13 +84,8 @@ def _attend(
         v = tl.load(v_at, here, 0.0) if MASKED or DIM < LANES else tl.load(v_at)
         acc = tl.dot(p, as_compute(v, COMPUTE), acc * shrink[:, None], input_precision="ieee")
         acc = _settled(acc)
-        # Of the next tile: its loads need not wait.
-        if not MASKED:
-            block_ids = tl.load(table + tl.minimum(following, hi - TILE) // BLOCK)
-        elif BLOCK < TILE:
-            block_ids = tl.load(table + following // BLOCK, following + cols < hi, 0)
-        else:
-            block_ids = tl.load(table + following // BLOCK, following < hi, 0)
+        following = at + TILE  # its loads need not wait for their blocks
+        block_ids = tl.load(table + following // BLOCK, (following + cols if MANY and MASKED else following) < hi, 0)
     return m, norm, acc
 
 
@@ -226,7 +221,7 @@ def prefill(q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, option
             (part, part_lse, out, lse),
             (splits,),
             out.stride(),
-            (head_dim, lanes, max(4, power_of_2(splits))),
+            (head_dim, lanes, MOST_SPLITS),
             (q.dtype, lse is None),
             num_warps=4,
         )

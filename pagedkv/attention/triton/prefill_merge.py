@@ -11,11 +11,13 @@ from pagedkv.attention.triton.launch import LOG2_E, LOWEST, Launcher, as_output
 @triton.jit(do_not_specialize=["num_splits"])
 def prefill_merge_kernel(
     part_ptr, part_lse_ptr, out_ptr, lse_ptr, num_splits, out_token, out_head, out_dim,
-    DIM: tl.constexpr, LANES: tl.constexpr, PARTS: tl.constexpr,
+    DIM: tl.constexpr, LANES: tl.constexpr, MOST: tl.constexpr,
 ):  # fmt: skip
-    """Grid (query heads, tokens): parts [tokens, num_splits, query heads, DIM], their logarithms without DIM."""
+    """Grid (query heads, tokens): parts [tokens, num_splits, query heads, DIM], their logarithms without DIM;
+    num_splits is at most MOST.
+    """
     head, token, num_heads = tl.program_id(0), tl.program_id(1).to(tl.int64), tl.num_programs(0)
-    splits, dims = tl.arange(0, PARTS), tl.arange(0, LANES)
+    splits, dims = tl.arange(0, MOST), tl.arange(0, LANES)
     part = (token * num_splits + splits) * num_heads + head
     log2_sum = tl.load(part_lse_ptr + part, splits < num_splits, float("-inf"))
     live = (splits < num_splits)[:, None] & (dims < DIM)[None, :]
