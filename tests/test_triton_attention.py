@@ -16,7 +16,7 @@ from attention_reference import random_batch  # noqa: E402
 
 from pagedkv.attention.paged import paged_attention, write_kv  # noqa: E402
 from pagedkv.attention.reference import attention  # noqa: E402
-from pagedkv.attention.triton import INTERPRETED  # noqa: E402
+from pagedkv.attention.triton import INTERPRETED, prefill  # noqa: E402
 
 DEVICE = "cpu" if INTERPRETED else "cuda"
 attend = partial(paged_attention, backend="triton")
@@ -152,3 +152,19 @@ def test_bfloat16_outputs_are_the_nearest_where_all_weights_are_the_same():
     batch = random_batch([70, 300], heads=(8, 2), head_dim=64, dtype=torch.bfloat16).to(DEVICE)
     batch.q.zero_()
     assert (batch.run(attend) == batch.expected()[0].bfloat16()).double().mean() > 0.99
+
+
+@pytest.mark.parametrize("options", [{}, {"window": 40}, {"softcap": 5.0}], ids=str)
+@pytest.mark.parametrize("sinks", [False, True], ids=["", "sinks"])
+def test_a_prefill_in_splits_finds_what_a_whole_one_finds(options, sinks, monkeypatch):
+    monkeypatch.setattr(prefill, "prefill_splits", lambda *shape: 3)  # more than there are tiles of keys, for some rows
+    lengths, new = [75, 3, 0, 20], [20, 3, 2, 1]
+    batch = random_batch(lengths, num_queries=[20, 3, 0, 1], heads=(4, 2), dtype=torch.float32).to(DEVICE)
+    q = torch.randn(sum(new), *batch.q.shape[1:], device=DEVICE)  # two of them stand before their sequence
+    starts = torch.tensor([0, 20, 23, 25, 26], dtype=torch.int32, device=DEVICE)
+    caches = (batch.k_cache, batch.v_cache, batch.block_tables, batch.seq_lens)
+    options = options | {"sinks": torch.randn(4, device=DEVICE) if sinks else None, "query_start_loc": starts}
+    split = attend(q, *caches, return_lse=True, **options)
+    monkeypatch.undo()
+    for found, other in zip(split, attend(q, *caches, return_lse=True, **options), strict=True):
+        torch.testing.assert_close(found, other, rtol=1e-5, atol=1e-5)

@@ -146,6 +146,14 @@ def test_the_splits_of_a_sequence_cover_it(num_seqs, longest, row_bytes):
     assert 2 <= stages <= 3
 
 
+@pytest.mark.parametrize("programs", [1, 7, 148, 250, 5000])
+@pytest.mark.parametrize("longest", [1, 511, 5000, 100_000])
+def test_a_prefill_is_split_where_programs_are_few_and_keys_many(programs, longest):
+    splits = launch.prefill_splits(programs, longest, 264)
+    assert 1 <= splits <= launch.MOST_SPLITS and (splits == 1 or longest // splits >= 512)
+    assert (splits > 1) == (programs < 250 and longest >= (1024 if programs < 148 else 4096))
+
+
 @pytest.mark.gpu
 def test_a_graph_replays_with_other_lengths_and_tables():
     full = random_batch([900, 700, 300, 1], heads=(8, 2), head_dim=64, dtype=torch.float32, poison=0.0).to("cuda")

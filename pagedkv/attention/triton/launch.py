@@ -72,27 +72,42 @@ class PrefillLaunch(NamedTuple):
     num_stages: int
     max_registers: int | None
 
+    def tiles(self, group: int, num_tokens: int, num_seqs: int) -> tuple[int, int]:
+        """How many of a KV head's query heads stand in a tile of rows, and how many tiles there are at most: a sequence
+        starts on a tile of its own.
+        """
+        heads = min(group, self.rows)
+        return heads, num_tokens // (self.rows // heads) + num_seqs
 
-def prefill_launch(lanes: int, dtype_bytes: int, num_rows: int) -> PrefillLaunch:
-    """Settings for q of `dtype_bytes` a number, rows of `lanes`, and `num_rows` of them for a sequence and KV head.
 
-    The registers are rationed so that two programs share a multiprocessor: while one computes its softmax, the other
-    multiplies.
+@lru_cache(1024)
+def prefill_launch(
+    lanes: int, dtype_bytes: int, kv_heads: int, group: int, num_tokens: int, num_seqs: int, longest: int, places: int
+) -> PrefillLaunch:
+    """Settings for q of `dtype_bytes` a number and rows of `lanes`; `places`: two programs a multiprocessor.
+
+    The registers of large tiles are rationed so that two programs share a multiprocessor: while one computes its
+    softmax, the other multiplies. Small tiles serve sequences of few rows, and programs that are few and not long.
     """
     if dtype_bytes == 4:  # no tensor cores
         return PrefillLaunch(32, 16, 4, 2, None)
     if lanes > 128:
         return PrefillLaunch(64, 32, 4, 2, None)
-    if num_rows <= 64:
-        return PrefillLaunch(64, 64, 4, 3, None)
-    return PrefillLaunch(128, 64, 8, 4 if lanes <= 64 else 2, 128)
+    small = PrefillLaunch(64, 64, 4, 3, None)
+    large = PrefillLaunch(128, 64, 8, 4 if lanes <= 64 else 2, 128)
+    heads, tiles = large.tiles(group, num_tokens, num_seqs)
+    few = kv_heads * ceil_div(group, heads) * tiles <= places
+    return small if num_tokens * group <= 64 * num_seqs or (few and longest < 16_384) else large
 
 
-def prefill_splits(programs: int, longest: int, multiprocessors: int) -> int:
-    """Into how many pieces each tile of rows cuts its keys, up to `longest`: two programs fit a multiprocessor, and a
-    piece has at least 512 keys.
+def prefill_splits(programs: int, longest: int, places: int) -> int:
+    """Into how many pieces each tile of rows cuts its keys, of which there are up to `longest`: so that each place has
+    a program, or each four where they have 2,048 keys and more; a piece has at least 512.
     """
-    return max(1, min(2 * multiprocessors // programs, longest // 512, MOST_SPLITS))
+    if 4 * programs > 3 * places:
+        return 1
+    once, often = min(places // programs, longest // 512), min(4 * places // programs, longest // 2048)
+    return max(1, min(max(once, often), MOST_SPLITS))
 
 
 def compute_dtype(q, cache):
@@ -125,6 +140,14 @@ def as_output(x, out_ptr):
             even = ((bits + 0x7FFF + ((bits >> 16) & 1)) & -0x10000).to(tl.float32, bitcast=True)
             x = tl.where(x == x, even, x)
     return x.to(out_ptr.dtype.element_ty)
+
+
+@triton.jit
+def settled(x):
+    """x, once it is there: else a product is still under way while the next one starts, and both hold registers."""
+    if not ROUND:
+        x = tl.inline_asm_elementwise("", "=r,0", [x], dtype=x.dtype, is_pure=False, pack=1)
+    return x
 
 
 @triton.jit

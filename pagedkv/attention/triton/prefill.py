@@ -13,8 +13,6 @@ from pagedkv.attention.triton.launch import (
     GRID_LIMIT,
     LOG2_E,
     LOWEST,
-    MOST_SPLITS,
-    ROUND,
     Launcher,
     as_compute,
     as_output,
@@ -24,20 +22,13 @@ from pagedkv.attention.triton.launch import (
     power_of_2,
     prefill_launch,
     prefill_splits,
+    settled,
     tanh,
     with_sink,
 )
-from pagedkv.attention.triton.prefill_merge import launch_prefill_merge
+from pagedkv.attention.triton.prefill_merge import merge
 from pagedkv.attention.triton.rows import find_heads, find_tile
 from pagedkv.sizing import ceil_div
-
-
-@triton.jit
-def _settled(x):
-    """x, once it is there: else a product is still under way while the next one starts, and both hold registers."""
-    if not ROUND:
-        x = tl.inline_asm_elementwise("", "=r,0", [x], dtype=x.dtype, is_pure=False, pack=1)
-    return x
 
 
 @triton.jit
@@ -83,9 +74,13 @@ def _attend(
         norm = tl.dot(p, ones, norm * shrink[:, None], input_precision="ieee")  # sums of p, by the tensor cores too
         v = tl.load(v_at, here, 0.0) if MASKED or DIM < LANES else tl.load(v_at)
         acc = tl.dot(p, as_compute(v, COMPUTE), acc * shrink[:, None], input_precision="ieee")
-        acc = _settled(acc)
+        if LANES > 64:
+            acc = settled(acc)
         following = at + TILE  # its loads need not wait for their blocks
-        block_ids = tl.load(table + following // BLOCK, (following + cols if MANY and MASKED else following) < hi, 0)
+        if MANY and MASKED:
+            block_ids = tl.load(table + following // BLOCK, following + cols < hi, 0)
+        else:
+            block_ids = tl.load(table + tl.minimum(following, hi - (TILE if MANY else 1)) // BLOCK)
     return m, norm, acc
 
 
@@ -142,7 +137,7 @@ def prefill_kernel(
         # Found again: kept through the loops, all this would take their registers.
         head, token, positions, mine, length = find_heads(query_start_loc, seq_lens, seq, first, GROUP, HEADS, ROWS)
         live = mine[:, None] & (dims < DIM)[None, :]
-        norm = tl.max(norm, 1)
+        norm = tl.sum(norm, 1) / 8
         split, alone = tl.program_id(2), tl.num_programs(2) == 1
         if sinks is not None:  # the first split counts it
             sink = tl.load(sinks + head, mine, float("-inf")) * LOG2_E
@@ -181,9 +176,13 @@ def prefill(q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, option
     num_seqs, group = seq_lens.shape[0], num_heads // num_kv_heads
     lanes = power_of_2(head_dim)
     longest, device = max(max_seq_len, 1), q.get_device()
-    rows, tile, warps, stages, max_registers = prefill_launch(lanes, q.element_size(), num_tokens * group // num_seqs)
-    heads = min(group, rows)
-    tiles, slices = num_tokens // (rows // heads) + num_seqs, num_kv_heads * ceil_div(group, heads)
+    window = min(window or longest, longest)
+    places = 2 * multiprocessors(device)
+    launch = prefill_launch(lanes, q.element_size(), num_kv_heads, group, num_tokens, num_seqs, window, places)
+    rows, tile, warps, stages, max_registers = launch
+    heads, tiles = launch.tiles(group, num_tokens, num_seqs)
+    slices = num_kv_heads * ceil_div(group, heads)
+    splits = prefill_splits(tiles * slices, window, places)
     if tiles > GRID_LIMIT:
         raise ValueError(
             f"q must have fewer tokens for backend 'triton': at most {GRID_LIMIT} tiles of {rows // heads}, not {tiles}"
@@ -192,13 +191,12 @@ def prefill(q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, option
     if scale < 0:
         q, scale = -q, -scale
     scale = max(scale, 1e-30)  # above 0: then scaling keeps the order of the scores, and the mask's -inf
-    splits = prefill_splits(tiles * slices, min(window or longest, longest), multiprocessors(device))
     part = part_lse = no_parts(device)
     if splits > 1:
-        part = q.new_empty(num_tokens * splits * num_heads * head_dim, dtype=torch.float32)
-        part_lse = q.new_empty(num_tokens * splits * num_heads, dtype=torch.float32)
+        part = q.new_empty(num_tokens, splits, num_heads, head_dim, dtype=torch.float32)
+        part_lse = q.new_empty(num_tokens, splits, num_heads, dtype=torch.float32)
     numbers = (
-        num_seqs, min(window or longest, longest), scale / softcap if softcap else scale * LOG2_E.value,
+        num_seqs, window, scale / softcap if softcap else scale * LOG2_E.value,
         float(v_scale or 1.0), (softcap or 0.0) * LOG2_E.value, block_tables.stride(0),
     )  # fmt: skip
     same, compute = k_cache.stride() == v_cache.stride(), compute_dtype(q, k_cache)
@@ -215,13 +213,4 @@ def prefill(q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, option
         maxnreg=max_registers,
     )
     if splits > 1:
-        launch_prefill_merge(
-            device,
-            (num_heads, num_tokens, 1),
-            (part, part_lse, out, lse),
-            (splits,),
-            out.stride(),
-            (head_dim, lanes, MOST_SPLITS),
-            (q.dtype, lse is None),
-            num_warps=4,
-        )
+        merge(part, part_lse, out, lse)

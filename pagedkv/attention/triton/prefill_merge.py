@@ -5,7 +5,7 @@ keys in pieces.
 import triton
 import triton.language as tl
 
-from pagedkv.attention.triton.launch import LOG2_E, LOWEST, Launcher, as_output
+from pagedkv.attention.triton.launch import LOG2_E, LOWEST, MOST_SPLITS, Launcher, as_output, power_of_2
 
 
 @triton.jit(do_not_specialize=["num_splits"])
@@ -33,3 +33,20 @@ def prefill_merge_kernel(
 
 
 launch_prefill_merge = Launcher(prefill_merge_kernel)
+
+
+def merge(part, part_lse, out, lse):
+    """Fill `out` [tokens, heads, head_dim] and, if given, `lse` from float32 part [tokens, splits, heads, head_dim] and
+    part_lse [tokens, splits, heads], in powers of two.
+    """
+    num_tokens, splits, num_heads, head_dim = part.shape
+    launch_prefill_merge(
+        out.get_device(),
+        (num_heads, num_tokens, 1),
+        (part, part_lse, out, lse),
+        (splits,),
+        out.stride(),
+        (head_dim, power_of_2(head_dim), MOST_SPLITS),
+        (out.dtype, lse is None),
+        num_warps=4,
+    )

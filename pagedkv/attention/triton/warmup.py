@@ -54,11 +54,11 @@ def warmup(k_cache, v_cache, num_q_heads, *, dtype=None, softcap=None, sinks=Fal
             for launch in launches:
                 planned = AttentionPlan(Shape.of(lengths, k_cache, num_q_heads), None, None, *launch)
                 decode(q, k_cache, v_cache, tables, lengths, options, torch.empty_like(q), lse, planned)
-    options, lengths = Options(4096, scale=1.0, softcap=softcap, sinks=sinks), lengths[:1]
-    for num_tokens in (1, 65):  # few rows of a sequence, and many
+    for num_tokens, longest in ((1, 4096), (65, 16_384)):  # small tiles of rows, in splits, and large ones
+        options = Options(longest, scale=1.0, softcap=softcap, sinks=sinks)
         q = torch.zeros(num_tokens, num_q_heads, head_dim, dtype=dtype, device=device)
         lse = torch.empty(q.shape[:2], dtype=torch.float32, device=device) if return_lse else None
         starts = torch.tensor([0, num_tokens], dtype=torch.int32, device=device)
-        prefill(q, k_cache, v_cache, tables[:1], lengths, starts, options, torch.empty_like(q), lse)
+        prefill(q, k_cache, v_cache, tables[:1], lengths[:1], starts, options, torch.empty_like(q), lse)
     new = torch.zeros(1, num_kv_heads, head_dim, dtype=dtype, device=device)
     write(new, new, k_cache, v_cache, torch.tensor([-1], device=device), k_scale=None, v_scale=None)
