@@ -92,7 +92,7 @@ def test_the_triton_kernels_write_the_same_tokens(case):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("options", [{}, SMALL, dict(token_budget=5), dict(token_budget=1)], ids=str)
+@pytest.mark.parametrize("options", [{}, SMALL, MODES["swap"], dict(token_budget=5), dict(token_budget=1)], ids=str)
 def test_graphs_replay_the_same_tokens(case, options):
     model, prompts, how, right = case
     if model.dtype != torch.float32:
@@ -116,7 +116,7 @@ def test_of_a_replay_only_the_rows_that_are_ready_count():
     graph.graph, graph.numbers = Replayed(), torch.full((5, 4), 99)
     graph.logits, graph.best = torch.eye(4), torch.arange(4)
     served = build(plays.load()[0], 20, 4, token_budget=2)
-    served.run.graphs = {(2, 1): graph}
+    served.run.graphs = {(2, 1, even): graph for even in (True, False)}
     served.add([7, 8], Sampling(3))
     served.add([1, 2, 3], Sampling(3))
     [(_, token, _)] = served.step()

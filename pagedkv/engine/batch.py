@@ -26,6 +26,7 @@ class Batch(NamedTuple):
     query_start_loc: Tensor | None  # int32 [num_seqs + 1]; None: one token each
     block_tables: Tensor  # int32 [num_seqs, max_blocks]
     max_seq_len: int
+    lengths: list[int] | None = None  # of seq_lens, or of others for which a decode may be shared out alike
 
 
 def flatten(step: Step, tables: DeviceBlockTables) -> tuple:
@@ -53,7 +54,7 @@ def pack(step: Step, tables: DeviceBlockTables, device="cpu") -> Batch:
     tokens, positions, slots, rows, last, lengths, starts = numbers.split([len(part) for part in parts])
     return Batch(
         tokens, positions, slots, last, lengths.int(), starts.int() if len(starts) else None,
-        packed.index_select(0, rows), max(seq_lens),
+        packed.index_select(0, rows), max(seq_lens), seq_lens,
     )  # fmt: skip
 
 
@@ -66,7 +67,7 @@ def paged(cache: PagedKVCache, batch: Batch, backend: str = "auto", window: int 
     def plan(num_q_heads):
         if batch.query_start_loc is not None:
             return None
-        bounds = dict(max_seq_len=batch.max_seq_len, window=window)
+        bounds = dict(max_seq_len=batch.max_seq_len, window=window, lengths=batch.lengths)
         return plan_attention(batch.seq_lens, cache.k[0], num_q_heads, **bounds, backend=backend)
 
     def attend(layer, q, k, v):

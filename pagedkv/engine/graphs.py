@@ -1,12 +1,14 @@
 """Decode steps on a GPU, replayed from CUDA graphs: one launch for all kernels of a step.
 
-A graph is captured once for each power of two of requests, and of blocks of the longest. Rows that pad a batch up to it
-write nowhere and read nothing. It reads lengths and rows on the GPU, and so does the plan of attention in it.
+A graph is captured once for each power of two of requests, and of blocks of the longest, and for lengths that are about
+equal and others, which attention shares out in different ways. Rows that pad a batch up to it write nowhere and read
+nothing. It reads lengths and rows on the GPU, and so does the plan of attention in it.
 """
 
 import numpy as np
 import torch
 
+from pagedkv.attention.plan import about_equal
 from pagedkv.engine.batch import Batch, flatten
 from pagedkv.engine.request import Generation, Step
 from pagedkv.sizing import ceil_div
@@ -21,9 +23,11 @@ def replayed(runner, step: Step) -> tuple[torch.Tensor, list[Generation], torch.
     """
     numbers, last, tables = flatten(step, runner.tables)
     size, blocks = len(step.work), ceil_div(max(numbers[-1]), runner.cache.block_size)
-    key = 1 << (size - 1).bit_length(), min(1 << (blocks - 1).bit_length(), runner.max_blocks)
+    rows, width = 1 << (size - 1).bit_length(), min(1 << (blocks - 1).bit_length(), runner.max_blocks)
+    lengths = numbers[-1] + [0] * (rows - size)
+    key = rows, width, about_equal(lengths)
     if key not in runner.graphs:
-        runner.graphs[key] = Graph(runner, *key, tables)
+        runner.graphs[key] = Graph(runner, lengths, width, tables)
     logits, best = runner.graphs[key].replay(numbers)
     if len(last) < size:  # a chunk of one token of a prompt gives none
         logits, best = logits[last], best[last]
@@ -31,15 +35,16 @@ def replayed(runner, step: Step) -> tuple[torch.Tensor, list[Generation], torch.
 
 
 class Graph:
-    """Decode of `size` requests of at most `width` blocks each, captured once, up to the likeliest tokens."""
+    """Decode of requests of such `lengths`, at most `width` blocks each, captured once, up to the likeliest tokens."""
 
-    def __init__(self, runner, size: int, width: int, tables: torch.Tensor):
-        self.numbers = torch.from_numpy(PADDING.repeat(size, 1)).to(runner.device)
+    def __init__(self, runner, lengths: list[int], width: int, tables: torch.Tensor):
+        self.numbers = torch.from_numpy(PADDING.repeat(len(lengths), 1)).to(runner.device)
 
         def run():
-            tokens, positions, slots, rows, lengths = self.numbers
+            tokens, positions, slots, rows, seq_lens = self.numbers
             blocks, longest = tables[:, :width].index_select(0, rows), width * runner.cache.block_size
-            logits = runner.logits(Batch(tokens, positions, slots, None, lengths.int(), None, blocks, longest))
+            batch = Batch(tokens, positions, slots, None, seq_lens.int(), None, blocks, longest, lengths)
+            logits = runner.logits(batch)
             return logits, logits.argmax(-1)
 
         run()  # kernels are compiled before the capture

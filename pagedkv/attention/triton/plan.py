@@ -14,6 +14,7 @@ import torch
 import triton
 import triton.language as tl
 
+from pagedkv.attention.plan import about_equal
 from pagedkv.attention.triton.launch import GRID_LIMIT, DecodeLaunch, Launcher, multiprocessors, power_of_2
 from pagedkv.sizing import ceil_div
 
@@ -203,8 +204,8 @@ def plan(seq_lens, k_cache, num_q_heads, max_seq_len, window, lengths):
     visible = min(NO_BOUND if max_seq_len is None else max_seq_len, window or NO_BOUND)
     longest, even = visible, False
     if lengths is not None:
-        longest = min(max(lengths), visible)
-        even = 9 * longest * num_seqs <= 10 * sum(min(length, visible) for length in lengths)
+        lengths = [min(length, visible) for length in lengths]
+        longest, even = max(lengths), about_equal(lengths)
     chosen = settings(
         max(16, power_of_2(head_dim)) * dtype_bytes, dtype_bytes, group, num_kv_heads * ceil_div(group, 64),
         num_seqs, ceil_div(longest, 64) * 64, even, multiprocessors(device),
@@ -213,6 +214,7 @@ def plan(seq_lens, k_cache, num_q_heads, max_seq_len, window, lengths):
     if chosen.table:
         return cut(seq_lens, visible, steps, chosen)
     splits = chosen.items // num_seqs
+    longest = visible if splits == 1 else longest  # where one part does, it does for all that come
     split_tokens = chosen.tile * max(steps, ceil_div(longest, splits * chosen.tile))
     return (DecodeLaunch(chosen.tile, 3, split_tokens, max(1, ceil_div(visible, split_tokens)), chosen.num_warps),)
 
