@@ -66,7 +66,8 @@ class BlockTable:
     @property
     def num_tokens(self) -> int:
         """Tokens that have a slot. A token that is sampled but not yet run through the model has none."""
-        self._live()
+        if self._blocks is None:
+            self._live()
         return self._num_tokens
 
     def token_slots(self) -> list[int]:
@@ -195,7 +196,8 @@ class BlockTable:
     @property
     def version(self) -> int:
         """Grows whenever an entry of `blocks` is set or removed; see `changes`."""
-        self._live()
+        if self._blocks is None:
+            self._live()
         return self._version
 
     def changes(self, version: int) -> tuple[int, list[int]]:

@@ -17,6 +17,7 @@ from pagedkv.sizing import MAX_BLOCKS
 from pagedkv.tensors import here, lasting
 
 PADDING = -1
+UNSEEN = None, -1, 0
 
 
 def pack_block_tables(tables: Sequence[BlockTable], device=None) -> torch.Tensor:
@@ -62,11 +63,10 @@ class DeviceBlockTables:
             raise TypeError(f"tables must map rows to BlockTables, not be {shown(tables)}")
         seen, rows, columns, values = {}, [], [], []
         for row, table in tables.items():
-            _table(table)
-            old_table, old_version, old_end = self._seen.get(row, (None, -1, 0))
-            version = table.version
+            sent = old_table, old_version, old_end = self._seen.get(row, UNSEEN)
+            version = table.version if table is old_table else _table(table).version
             if table is old_table and version == old_version:
-                seen[row] = self._seen[row]
+                seen[row] = sent
                 continue
             start, tail = table.changes(old_version if table is old_table else -1)
             end = start + len(tail)

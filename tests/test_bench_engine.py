@@ -19,6 +19,8 @@ ROW = {
     "step_ms": 3.0,
 }
 
+GENERATE = {"transformers_generate_tokens_per_s": 900.0}
+
 
 @pytest.fixture
 def quick(monkeypatch):
@@ -47,13 +49,17 @@ def test_the_table_has_a_line_for_each_number_and_for_what_was_left_out():
     record = {
         "overhead_us": {"1": 5.0, "256": 480.0},
         "batch_16_over_1": 11.04,
-        "decode": [ROW | {"tokens_per_s": 21_333.0, "transformers_tokens_per_s": 450.0}],
+        "decode": [ROW | {"tokens_per_s": 21_333.0, "transformers_tokens_per_s": 450.0} | GENERATE],
         "left_out": {"transformers": "not installed"},
     }
     lines = report.engine_table(record).splitlines()
     assert [line.split() for line in lines[1:3]] == [["1", "running", "5.0", "µs"], ["256", "running", "480.0", "µs"]]
     assert lines[3].endswith("over one: 11.0") and "64 requests" in lines[5]
-    assert "2.50 ms, 1.25 × 2.00 ms" in lines[5] and lines[5].endswith("21,333 tokens/s, transformers 450")
+    assert (
+        "2.50 ms, 1.25 × 2.00 ms" in lines[5]
+        and "21,333" in lines[5]
+        and lines[5].endswith("tokens/s, transformers 450, its generate 900")
+    )
     assert lines[6].strip() == "transformers: left out, not installed"
 
 

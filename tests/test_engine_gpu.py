@@ -69,3 +69,16 @@ def test_two_ranks_on_two_gpus_write_what_one_process_writes():
     assert meeting(1, 2) == ("nccl", "cuda:1")
     one, other = on_ranks(2, prompts)
     assert one["tokens"] == other["tokens"] == right and one["tables"] == other["tables"]
+
+
+@pytest.mark.usefixtures("nothing_kept")
+def test_the_kernel_of_a_learner_writes_the_same_tokens():
+    pytest.importorskip("safetensors")
+    pytest.importorskip("tokenizers")
+    from pagedkv.course.lesson_6_5 import exercises, own_engine
+    from pagedkv.engine import plays
+
+    model, prompts = plays.load()[0], [list(range(40, 49)), [40, 41]]
+    hole = own_engine.in_one_launch(own_engine.collect()[0]["kernel"], exercises.as_decodes)
+    right = build(model, 20, 4).generate(prompts, Sampling(8))
+    assert own_engine.engine(model, 20, attend=hole).generate(prompts, Sampling(8)) == right

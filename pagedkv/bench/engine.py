@@ -4,14 +4,15 @@
 
 On every machine: the host's time for a step without a model, and what a batch of 16 gains over one request. On a GPU:
 decode of 1, 64 and 256 requests of 1,024 tokens by a model of random weights in Qwen3-0.6B's shape, against the time
-that reading its weights, K and V takes, and against continuous batching by transformers on the same weights.
+that reading its weights, K and V takes, and against transformers on the same weights: its continuous batching, and its
+`generate`, which decodes one batch of equal prompts to its end.
 """
 
 import argparse
 import gc
 import time
-from collections.abc import Callable
 from importlib.util import find_spec
+from itertools import pairwise
 from statistics import median
 
 from pagedkv.arguments import installed
@@ -33,9 +34,10 @@ from pagedkv.sizing import BLOCK_SIZE, ceil_div
 
 RUNNING = (1, 8, 64, 256)
 DECODED = (1, 64, 256)  # requests, on a GPU
-THEIRS = (64, 1)  # transformers would take minutes for the prompts of 256
+CONTINUOUS = (64, 1)  # 256 would take it minutes: each prompt attends, masked, to those that decode already
 QWEN3 = ModelShape(151_936, 28, 1024, 3072, 16, 8, 128, rope_base=1e6, norm_eps=1e-6)  # but for its norms of q and k
 LENGTH, STEPS = 1024, 40
+CACHES = ("dynamic", "static")  # of transformers' `generate`
 PARTS = {  # of transformers' Llama
     "attention_norm": "input_layernorm", "q": "self_attn.q_proj", "k": "self_attn.k_proj", "v": "self_attn.v_proj",
     "o": "self_attn.o_proj", "ffn_norm": "post_attention_layernorm", "gate": "mlp.gate_proj", "up": "mlp.up_proj",
@@ -116,8 +118,11 @@ def decode(device: torch.device, left_out: dict) -> list[dict]:
     try:
         theirs = peer(model)
         for row in rows:
-            if row["requests"] in THEIRS:
-                row["transformers_tokens_per_s"] = max(theirs(row["requests"], graphs) for graphs in (True, None))
+            count = row["requests"]
+            row["transformers_generate_tokens_per_s"] = max(together(theirs, prompts(model, count), c) for c in CACHES)
+            if count in CONTINUOUS:
+                given = [continuous(theirs, prompts(model, count), graphs) for graphs in (True, None)]
+                row["transformers_tokens_per_s"] = max(given)
     except Exception as reason:  # whatever breaks there does not end the run
         left_out["transformers"] = str(reason) if isinstance(reason, Unsupported) else type(reason).__name__
     return rows
@@ -157,10 +162,8 @@ def _replay_ms(graph) -> float:
     return start.elapsed_time(end)
 
 
-def peer(model: Llama) -> Callable[[int, bool | None], float]:
-    """theirs(requests, CUDA graphs or None for what it chooses): tokens per second of transformers' `generate_batch` on
-    the same weights while all requests decode, by its own time stamps.
-    """
+def peer(model: Llama):
+    """The same model, of the same weights, by transformers."""
     if find_spec("transformers") is None:
         raise Unsupported("transformers is not installed")
     import transformers
@@ -180,24 +183,46 @@ def peer(model: Llama) -> Callable[[int, bool | None], float]:
     with device:
         theirs = transformers.LlamaForCausalLM(config).to(model.dtype).eval()
     theirs.load_state_dict(weights)
-    new = STEPS + 10
+    return theirs
 
-    def tokens_per_s(count: int, graphs: bool | None) -> float:
-        blocks = count * (ceil_div(LENGTH + STEPS, 256) + 1) + 8
-        outputs = theirs.generate_batch(
-            prompts(model, count),
-            generation_config=transformers.GenerationConfig(max_new_tokens=new, do_sample=False, eos_token_id=-1),
-            continuous_batching_config=transformers.ContinuousBatchingConfig(
-                num_blocks=blocks, max_batch_tokens=8192, use_cuda_graph=graphs, scheduler_type="prefill_first"
-            ),
-            record_timestamps=True,
-        ).values()
-        if len(outputs) != count or any(len(output.generated_tokens) != new for output in outputs):
-            return 0.0  # it says why
-        first, last = (pick(o.timestamps[at] for o in outputs) for pick, at in ((max, 0), (min, -1)))
-        return sum(first < stamp <= last for o in outputs for stamp in o.timestamps) / (last - first)
 
-    return tokens_per_s
+def continuous(theirs, given: list[list[int]], graphs: bool | None) -> float:
+    """Tokens per second of transformers' `generate_batch` while all requests decode, by its own time stamps. graphs:
+    whether in CUDA graphs, None for what it chooses.
+    """
+    import transformers
+
+    count, new = len(given), STEPS + 10
+    outputs = theirs.generate_batch(
+        given,
+        generation_config=transformers.GenerationConfig(max_new_tokens=new, do_sample=False, eos_token_id=-1),
+        continuous_batching_config=transformers.ContinuousBatchingConfig(
+            num_blocks=count * (ceil_div(LENGTH + STEPS, 256) + 1) + 8,
+            max_batch_tokens=8192,
+            use_cuda_graph=graphs,
+            scheduler_type="prefill_first",
+        ),
+        record_timestamps=True,
+    ).values()
+    if len(outputs) != count or any(len(output.generated_tokens) != new for output in outputs):
+        return 0.0  # it says why
+    first, last = (pick(o.timestamps[at] for o in outputs) for pick, at in ((max, 0), (min, -1)))
+    return sum(first < stamp <= last for o in outputs for stamp in o.timestamps) / (last - first)
+
+
+def together(theirs, given: list[list[int]], cache: str, new: int = 20) -> float:
+    """Tokens per second of transformers' `generate` after the prompts, which are equally long."""
+    prompts, stamps = torch.tensor(given, device=theirs.device), []
+
+    def told(tokens, scores, **_):
+        stamps.append((tokens[:, -1].tolist(), time.perf_counter())[1])  # once they are here
+        return torch.zeros(len(tokens), dtype=torch.bool, device=tokens.device)
+
+    theirs.generate(
+        prompts, attention_mask=torch.ones_like(prompts), stopping_criteria=[told], max_new_tokens=new, do_sample=False,
+        cache_implementation=cache, disable_compile=True,
+    )  # fmt: skip
+    return len(given) / median(later - sooner for sooner, later in pairwise(stamps[2:]))
 
 
 def main(arguments: list[str] | None = None) -> dict:

@@ -118,8 +118,10 @@ def engine_table(record: dict) -> str:
         over = row["replay_ms"] / row["bound_ms"]
         line = f"    {row['requests']:>4} requests {row['replay_ms']:>8.2f} ms, {over:.2f} × {row['bound_ms']:.2f} ms; "
         line += f"with the host {row['step_ms']:.2f} ms, {row['tokens_per_s']:,.0f} tokens/s"
-        theirs = row.get("transformers_tokens_per_s")
-        lines.append(line + (f", transformers {theirs:,.0f}" if theirs else ""))
+        for who, key in ("transformers", "transformers"), ("its generate", "transformers_generate"):
+            theirs = row.get(f"{key}_tokens_per_s")
+            line += f", {who} {theirs:,.0f}" if theirs else ""
+        lines.append(line)
     return "\n".join([*lines, *(f"    {what}: left out, {why}" for what, why in record["left_out"].items())])
 
 

@@ -33,16 +33,14 @@ def flatten(step: Step, tables: DeviceBlockTables) -> tuple:
     """A step as lists: of its tokens, which, at what positions, and in which slots; of its requests, their rows in the
     packed tables, and lengths; which tokens are followed by a new one. Then the tables, brought up to date.
     """
-    tokens, positions, seq_lens, last, ready = [], [], [], [], set(map(id, step.ready))
-    for request, n in step.work:
-        stored = request.table.num_tokens
-        tokens += request.tokens[stored - n : stored]
-        positions += range(stored - n, stored)
-        seq_lens.append(stored)
-        if id(request) in ready:
-            last.append(len(tokens) - 1)
+    ends = [request.table.num_tokens for request, _ in step.work]
+    spans = [(request.tokens, end - n, end) for (request, n), end in zip(step.work, ends, strict=True)]
+    tokens = [token for known, start, end in spans for token in known[start:end]]
+    positions = [position for _, start, end in spans for position in range(start, end)]
+    ready, counts = set(map(id, step.ready)), accumulate(n for _, n in step.work)
+    last = [count - 1 for (request, _), count in zip(step.work, counts, strict=True) if id(request) in ready]
     rows, packed = tables.place({request.request_id: request.table for request, _ in step.work})
-    return (tokens, positions, step.slots, rows, seq_lens), last, packed
+    return (tokens, positions, step.slots, rows, ends), last, packed
 
 
 def pack(step: Step, tables: DeviceBlockTables, device="cpu") -> Batch:

@@ -1,7 +1,8 @@
 """A Llama for a GPU: what `model` computes in a third of the kernels, so that a step waits for memory, not launches.
 
 Matrices that are multiplied by the same numbers lie in one, and between the products run three kernels: add and norm,
-rotate, gate. No gradients.
+rotate, gate. Each kernel lets the next one in at once, which waits for it before it reads what it wrote, and asks for
+its matrix meanwhile. No gradients.
 """
 
 import torch
@@ -29,13 +30,14 @@ class FusedLlama:
     def __call__(self, tokens: Tensor, positions: Tensor, attend: Attend, last: Tensor | None = None) -> Tensor:
         shape, model, part = self.shape, self.model, None
         angle = positions[:, None] * self.turns
-        cos, sin = angle.cos().float(), angle.sin().float()  # [num_tokens, head_dim / 2]
+        cos, sin = angle.new_empty(2, *angle.shape, dtype=torch.float32)
+        torch.cos(angle, out=cos), torch.sin(angle, out=sin)
         q_heads, kv_heads = shape.num_q_heads, shape.num_kv_heads
         x = model.embed[tokens]  # [num_tokens, hidden]; what a layer adds to it, `part`, is added at the next norm
         for layer in range(shape.num_layers):
             y = add_and_norm(x, part, model.attention_norm[layer], shape.norm_eps)
-            qkv = times(y, self.qkv[layer])[0].unflatten(1, (-1, shape.head_dim))  # [num_tokens, heads, head_dim]
-            q, k, v = rotate(qkv, cos, sin, q_heads + kv_heads).split((q_heads, kv_heads, kv_heads), 1)
+            qkv = turned(y, self.qkv[layer], cos, sin, q_heads + kv_heads)
+            q, k, v = qkv.split((q_heads, kv_heads, kv_heads), 1)
             part = times(attend(layer, q, k, v).flatten(1), model.o[layer], parts=4)
             y = add_and_norm(x, part, model.ffn_norm[layer], shape.norm_eps)
             y = product(y, self.gate_up[layer], gated=True) if fits(y) else gate(linear(y, self.gate_up[layer]))
@@ -66,6 +68,13 @@ def add_and_norm(x: Tensor, parts: Tensor | None, weight: Tensor, eps: float) ->
     constants = hidden, power_of_2(hidden), count
     _launch(launch_norm, (num_tokens, 1, 1), (x, parts, weight, y), (eps, num_tokens), constants)
     return y
+
+
+def turned(x: Tensor, weight: Tensor, cos: Tensor, sin: Tensor, heads: int) -> Tensor:
+    """x @ weight.T [num_tokens, all heads, head_dim], the first `heads` of each token turned."""
+    if fits(x):
+        return product(x, weight, turn=(cos, sin, heads)).unflatten(1, (-1, 2 * cos.shape[1]))
+    return rotate(linear(x, weight).unflatten(1, (-1, 2 * cos.shape[1])), cos, sin, heads)
 
 
 def rotate(qkv: Tensor, cos: Tensor, sin: Tensor, heads: int) -> Tensor:
@@ -104,8 +113,8 @@ def _norm_kernel(
     live, at = lanes < HIDDEN, tl.program_id(0).to(tl.int64) * HIDDEN + lanes
     weight = tl.load(weight_ptr + lanes, live, 0.0).to(tl.float32)
     if PDL:
-        gdc_wait()
         gdc_launch_dependents()
+        gdc_wait()
     x = tl.load(x_ptr + at, live, 0.0).to(tl.float32)
     if PARTS:
         for part in tl.static_range(PARTS):
@@ -128,8 +137,8 @@ def _rotate_kernel(
     live = (heads < HEADS) & (lanes < HALF)[None, :]
     at = x_ptr + token * TOKEN + heads * (2 * HALF) + lanes[None, :]
     if PDL:
-        gdc_wait()
         gdc_launch_dependents()
+        gdc_wait()
     cos = tl.load(cos_ptr + token * HALF + lanes, lanes < HALF, 0.0)[None, :]
     sin = tl.load(sin_ptr + token * HALF + lanes, lanes < HALF, 0.0)[None, :]
     a, b = tl.load(at, live, 0.0).to(tl.float32), tl.load(at + HALF, live, 0.0).to(tl.float32)
@@ -143,8 +152,8 @@ def _gate_kernel(x_ptr, y_ptr, FFN: tl.constexpr, LANES: tl.constexpr, PDL: tl.c
     token, lanes = tl.program_id(0).to(tl.int64), tl.program_id(1) * LANES + tl.arange(0, LANES)
     at = x_ptr + token * (2 * FFN) + lanes
     if PDL:
-        gdc_wait()
         gdc_launch_dependents()
+        gdc_wait()
     a, b = tl.load(at, lanes < FFN, 0.0).to(tl.float32), tl.load(at + FFN, lanes < FFN, 0.0).to(tl.float32)
     tl.store(y_ptr + token * FFN + lanes, as_output(a / (1 + tl.exp(-a)) * b, y_ptr), lanes < FFN)
 

@@ -66,7 +66,7 @@ class Generation:
     @property
     def num_pending(self) -> int:
         """Tokens to run before the next can be sampled: 1 in decode; more is (the rest of) a prefill."""
-        return len(self.tokens) - self.num_stored
+        return len(self.tokens) - (self.table.num_tokens if self.table is not None else 0)
 
     @property
     def output(self) -> list[int]:

@@ -23,8 +23,8 @@ def write_kernel(
     sides.
     """
     if PDL:
-        gdc_wait()
         gdc_launch_dependents()
+        gdc_wait()
     token = tl.program_id(0).to(tl.int64)
     slot = tl.load(slot_mapping + token)
     lane = tl.program_id(1) * LANES + tl.arange(0, LANES)
