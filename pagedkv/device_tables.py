@@ -17,7 +17,7 @@ from pagedkv.sizing import MAX_BLOCKS
 from pagedkv.tensors import here, lasting
 
 PADDING = -1
-UNSEEN = None, -1, 0
+UNSEEN = object(), -1, 0
 
 
 def pack_block_tables(tables: Sequence[BlockTable], device=None) -> torch.Tensor:

@@ -116,8 +116,8 @@ FAULTS = {
     "a failed step leaves whom it admitted running": ("scheduler.Scheduler", "reversed(step.admitted)", "()"),
     "positions begin anew in each step": (
         "batch.pack",
-        "positions += range(stored - n, stored)",
-        "positions += range(n)",
+        "in range(start, end)]",
+        "in range(end - start)]",
     ),
     "rows are never given back": (
         "device_tables.DeviceBlockTables",
@@ -136,8 +136,8 @@ FAULTS = {
     ),
     "the row before the last gives the token": (
         "batch.pack",
-        "last.append(len(tokens) - 1)",
-        "last.append(max(len(tokens) - 2, 0))",
+        "[count - 1 for",
+        "[max(count - 2, 0) for",
     ),
     "a window drops one block too early": (
         "window.Window",
@@ -155,7 +155,7 @@ FAULTS = {
         "parked.blocks[first_block - parked.first_block - 1 :]",
     ),
     "attention sees past its window": ("batch.paged", "window=window,", "window=None,"),
-    "seq_lens without the new tokens": ("batch.pack", "seq_lens.append(stored)", "seq_lens.append(stored - n)"),
+    "seq_lens without the new tokens": ("batch.pack", "rows, ends)", "rows, [start for _, start, _ in spans])"),
 }
 USED_IN = {
     "pack": pagedkv.engine.runner,

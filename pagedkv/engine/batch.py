@@ -65,7 +65,7 @@ def paged(cache: PagedKVCache, batch: Batch, backend: str = "auto", window: int 
     def plan(num_q_heads):
         if batch.query_start_loc is not None:
             return None
-        bounds = dict(max_seq_len=batch.max_seq_len, window=window, lengths=batch.lengths)
+        bounds = dict(max_seq_len=batch.max_seq_len, lengths=batch.lengths, window=window)
         return plan_attention(batch.seq_lens, cache.k[0], num_q_heads, **bounds, backend=backend)
 
     def attend(layer, q, k, v):
