@@ -1,8 +1,7 @@
 """A Llama for a GPU: what `model` computes in a third of the kernels, so that a step waits for memory, not launches.
 
 Matrices that are multiplied by the same numbers lie in one, and between the products run three kernels: add and norm,
-rotate, gate. Each kernel lets the next one in at once, which waits for it before it reads what it wrote, and asks for
-its matrix meanwhile. No gradients.
+rotate, gate. No gradients.
 """
 
 import torch
@@ -113,8 +112,8 @@ def _norm_kernel(
     live, at = lanes < HIDDEN, tl.program_id(0).to(tl.int64) * HIDDEN + lanes
     weight = tl.load(weight_ptr + lanes, live, 0.0).to(tl.float32)
     if PDL:
-        gdc_launch_dependents()
         gdc_wait()
+        gdc_launch_dependents()
     x = tl.load(x_ptr + at, live, 0.0).to(tl.float32)
     if PARTS:
         for part in tl.static_range(PARTS):
@@ -137,8 +136,8 @@ def _rotate_kernel(
     live = (heads < HEADS) & (lanes < HALF)[None, :]
     at = x_ptr + token * TOKEN + heads * (2 * HALF) + lanes[None, :]
     if PDL:
-        gdc_launch_dependents()
         gdc_wait()
+        gdc_launch_dependents()
     cos = tl.load(cos_ptr + token * HALF + lanes, lanes < HALF, 0.0)[None, :]
     sin = tl.load(sin_ptr + token * HALF + lanes, lanes < HALF, 0.0)[None, :]
     a, b = tl.load(at, live, 0.0).to(tl.float32), tl.load(at + HALF, live, 0.0).to(tl.float32)
@@ -152,8 +151,8 @@ def _gate_kernel(x_ptr, y_ptr, FFN: tl.constexpr, LANES: tl.constexpr, PDL: tl.c
     token, lanes = tl.program_id(0).to(tl.int64), tl.program_id(1) * LANES + tl.arange(0, LANES)
     at = x_ptr + token * (2 * FFN) + lanes
     if PDL:
-        gdc_launch_dependents()
         gdc_wait()
+        gdc_launch_dependents()
     a, b = tl.load(at, lanes < FFN, 0.0).to(tl.float32), tl.load(at + FFN, lanes < FFN, 0.0).to(tl.float32)
     tl.store(y_ptr + token * FFN + lanes, as_output(a / (1 + tl.exp(-a)) * b, y_ptr), lanes < FFN)
 

@@ -83,8 +83,8 @@ def _product_kernel(
             if PAIRS:
                 _ask(lines + HALF * LENGTH, live)
     if PDL:
-        gdc_launch_dependents()
         gdc_wait()
+        gdc_launch_dependents()
     x_at = x_ptr + tokens[:, None] * LENGTH + first + steps[None, :]
     here = (tokens < num_tokens)[:, None]
     weight_at += steps[None, :]

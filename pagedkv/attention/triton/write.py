@@ -2,11 +2,10 @@
 
 import triton
 import triton.language as tl
-from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 from pagedkv.attention.triton import INTERPRETED
 from pagedkv.attention.triton.fp8 import to_e4m3
-from pagedkv.attention.triton.launch import Launcher, compute_dtype, dependent_launch, power_of_2
+from pagedkv.attention.triton.launch import Launcher, compute_dtype, power_of_2
 from pagedkv.sizing import ceil_div
 from pagedkv.tensors import is_fp8
 
@@ -17,14 +16,11 @@ def write_kernel(
     k_token, k_head, k_dim, v_token, v_head, v_dim,
     kc_block, kc_slot, kc_head, kc_dim, vc_block, vc_slot, vc_head, vc_dim,
     HEADS: tl.constexpr, DIM: tl.constexpr, BLOCK: tl.constexpr, LANES: tl.constexpr,
-    COMPUTE: tl.constexpr, FP8: tl.constexpr, ROUND: tl.constexpr, PDL: tl.constexpr,
+    COMPUTE: tl.constexpr, FP8: tl.constexpr, ROUND: tl.constexpr,
 ):  # fmt: skip
     """Grid (tokens, chunks of a token's HEADS * DIM numbers): neighbouring threads move neighbouring numbers, on both
     sides.
     """
-    if PDL:
-        gdc_launch_dependents()
-        gdc_wait()
     token = tl.program_id(0).to(tl.int64)
     slot = tl.load(slot_mapping + token)
     lane = tl.program_id(1) * LANES + tl.arange(0, LANES)
@@ -56,14 +52,13 @@ def write(k, v, k_cache, v_cache, slot_mapping, *, k_scale, v_scale):
     if num_tokens == 0:
         return
     lanes = min(power_of_2(num_kv_heads * head_dim), 1024)
-    fp8, device = is_fp8(k_cache), k.get_device()
-    pdl = dependent_launch(device)
+    fp8 = is_fp8(k_cache)
     launch_write(
-        device, (num_tokens, ceil_div(num_kv_heads * head_dim, lanes), 1),
+        k.get_device(), (num_tokens, ceil_div(num_kv_heads * head_dim, lanes), 1),
         (k, v, k_cache, v_cache, slot_mapping),
         (k_cache.shape[0] * k_cache.shape[1], float(k_scale or 1.0), float(v_scale or 1.0)),
         (*k.stride(), *v.stride(), *k_cache.stride(), *v_cache.stride()),
-        (num_kv_heads, head_dim, k_cache.shape[1], lanes, compute_dtype(k, k), fp8, INTERPRETED, pdl),
+        (num_kv_heads, head_dim, k_cache.shape[1], lanes, compute_dtype(k, k), fp8, INTERPRETED),
         (k.dtype, k_cache.dtype),
-        num_warps=4, num_stages=1, launch_pdl=pdl,
+        num_warps=4, num_stages=1,
     )  # fmt: skip
