@@ -2,7 +2,8 @@
 
 The query heads of a KV group stand beside each other in one tile of rows (row = position, head), so a tile of K and V
 is read once for all of them and both products are large. A tile of rows walks over the keys that its last row sees:
-first the tiles that every row sees whole, without a mask, then those on the diagonal.
+first the tiles that every row sees whole, without a mask, then those on the diagonal. Where tiles of rows are few, each
+takes its keys in pieces, by several programs, and `prefill_merge` joins what they found.
 """
 
 import torch
@@ -94,8 +95,8 @@ def prefill_kernel(
     BLOCK: tl.constexpr, TILE: tl.constexpr, SCAN: tl.constexpr, SAME_STRIDES: tl.constexpr, COMPUTE: tl.constexpr,
     SOFTCAP: tl.constexpr,
 ):  # fmt: skip
-    """Grid (KV heads x slices of their query heads, an upper bound of the row tiles): the last rows, which see most,
-    start first.
+    """Grid (KV heads x slices of their query heads, an upper bound of the row tiles, splits): the last rows, which see
+    most, start first.
     """
     POSITIONS: tl.constexpr = ROWS // HEADS
     SLICES: tl.constexpr = (GROUP + HEADS - 1) // HEADS
