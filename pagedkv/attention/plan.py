@@ -52,7 +52,8 @@ class AttentionPlan(NamedTuple):
 
         Raises ValueError that names what the plan was not made for.
         """
-        shape = Shape.of(seq_lens, k_cache, num_q_heads)
+        _, _, num_kv_heads, head_dim = k_cache.shape
+        shape = len(seq_lens), num_q_heads, num_kv_heads, head_dim, k_cache.dtype, k_cache.device
         if shape != self.shape:
             other = zip(Shape._fields, self.shape, shape, strict=True)
             what, made, given = next((what, made, given) for what, made, given in other if made != given)
@@ -64,7 +65,7 @@ class AttentionPlan(NamedTuple):
             return options
         if longest is not None:
             raise ValueError(f"max_seq_len must be at most the plan's, {self.max_seq_len}, not {longest}")
-        return options._replace(max_seq_len=self.max_seq_len)
+        return options.__class__(self.max_seq_len, *options[1:])
 
     def check_lengths(self, seq_lens):
         """Compare with the lengths that the table was made from; waits for the device. Raises ValueError."""

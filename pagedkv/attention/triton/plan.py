@@ -42,7 +42,7 @@ TILES = {
     (4, 256): (Tile(16, 1, 10, 4.0, 1.4, 0.9),),
     (4, 512): (Tile(16, 1, 5, 4.0, 2.7, 1.7),),
 }
-WIDE = {1: Tile(128, 8, 1, 5.0, 1.1), 2: Tile(64, 4, 2, 4.27, 0.76), 4: Tile(16, 4, 3, 4.0, 2.7, 1.7)}  # for many rows
+WIDE = {1: Tile(128, 8, 1, 5.0, 1.1), 2: Tile(64, 4, 2, 4.27, 0.95), 4: Tile(16, 4, 3, 4.0, 2.7, 1.7)}  # for many rows
 ALL, ONE = 34_000, 64_000  # bytes a µs that reach a multiprocessor: where all of them ask, and where it asks alone
 PARTS = 1, 2, 3, 4, 6, 8, 10, 12, 16, 20  # of a sequence, or programs on a multiprocessor: what is compared
 
@@ -100,13 +100,15 @@ def settings(row_bytes, dtype_bytes, group, programs, num_seqs, visible, even, m
     """
     choice = tiles(row_bytes, dtype_bytes, group)
     units = num_seqs * programs
+    each = units / multiprocessors  # programs a multiprocessor, where no sequence is cut
+    if each > 9 and row_bytes > 64 * dtype_bytes and visible > (256 if even else 512):  # a stream of whole waves
+        choice = choice[:1]
     if even:
         cuts = [(t, max(1, n)) for t in choice for e in PARTS if e <= t.fit for n in (e, e * multiprocessors // units)]
         shape = row_bytes, dtype_bytes, min(group, 64), units, visible, multiprocessors
         tile, parts = min(dict.fromkeys(cuts), key=lambda cut: time_us(*cut, *shape))
         return Settings(tile.tokens, tile.num_warps, parts * num_seqs, False)
     large, middle, least = choice if len(choice) == 3 else choice * 3
-    each = units / multiprocessors  # programs a multiprocessor, where no sequence is cut
     if visible <= (512 if each > 3 else 256):
         tile = least if visible <= (128 if each > large.fit else 64) and not large.turn else middle
         return Settings(tile.tokens, tile.num_warps, num_seqs, False)
