@@ -167,7 +167,8 @@ def test_the_engines_numbers_are_those_of_the_record():
     assert f"takes {listed('{:.2f}', 'replay_ms')} ms for {listed('{:.0f}', 'requests')} requests" in words
     assert f"which is {listed('{:.2f}', 'replay_ms', 'bound_ms')} times" in words
     assert f"makes {listed('{:,.0f}', 'tokens_per_s')} tokens per second" in words
-    assert f"made {listed('{:,.0f}', 'transformers_tokens_per_s')} of them for 1 and 64 on the same weights" in words
+    assert f"made {listed('{:,.0f}', 'transformers_generate_tokens_per_s')} of them, and its continuous" in words
+    assert f"batching {listed('{:,.0f}', 'transformers_tokens_per_s')} for 1 and 64" in words
     assert ["transformers_tokens_per_s" in row for row in rows] == [True, True, False]
     assert f"by transformers {record['provenance']['transformers']}" in words
 
