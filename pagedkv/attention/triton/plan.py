@@ -109,18 +109,20 @@ def settings(row_bytes, dtype_bytes, group, programs, num_seqs, visible, even, m
         tile, parts = min(dict.fromkeys(cuts), key=lambda cut: time_us(*cut, *shape))
         return Settings(tile.tokens, tile.num_warps, parts * num_seqs, False)
     large, middle, least = choice if len(choice) == 3 else choice * 3
-    if visible <= (512 if each > 3 else 256):
-        tile = least if visible <= (128 if each > large.fit else 64) and not large.turn else middle
+    if visible <= (1024 if each > 9 else 512 if each > 3 else 256):  # nothing is cut
+        tile = large if visible > 512 else middle
+        if visible <= (128 if each > large.fit else 64) and not large.turn:
+            tile = least
         return Settings(tile.tokens, tile.num_warps, num_seqs, False)
     if each <= 1.6 or (visible <= 1024 and each <= 3):
         tile = large if large.fit > 3 else middle
         wanted = max(4, each) if each > 0.6 else ceil_div(tile.fit, 2)
-    elif len(choice) == 1:
-        tile, wanted = large, 12
-    elif each <= 6:
+    elif each <= 6 and large is not least:
         tile, wanted = least, 12 if least.fit > 10 else 8
+    elif each <= 9 and large is not middle and not large.turn:
+        tile, wanted = middle, 24
     else:
-        tile, wanted = (large, 3 * large.fit) if large.turn else (middle, 24)
+        tile, wanted = large, max(12, 2 * each)
     return Settings(tile.tokens, tile.num_warps, max(num_seqs, int(wanted * multiprocessors) // programs), True)
 
 
