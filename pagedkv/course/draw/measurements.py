@@ -20,7 +20,6 @@ RUNGS = {
     "rung 1": "1: a tile\nof blocks",
     "rung 2": "2: heads of a\ngroup packed",
     OURS: "3: split-KV,\nsettings",
-    "pagedkv, planned": "4: a plan",
 }
 CASE_COLOURS = ("#332288", "#117733", "#882255", "#555555", "#7A5E00", "#AA3377", "#004488")  # dark enough to write in
 LEADER = {"arrowstyle": "-", "linewidth": 0.8, "shrinkA": 2, "shrinkB": 0, "relpos": (0, 0.5)}  # label to point
