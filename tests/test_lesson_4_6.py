@@ -269,11 +269,11 @@ def test_the_answer_is_the_packages_table():
     torch = pytest.importorskip("torch")
     if find_spec("triton") is None:
         pytest.skip("needs Triton")
-    from pagedkv.attention.triton import INTERPRETED, plan
+    from pagedkv.attention.triton import INTERPRETED, plan, settings
 
     for seq_lens, wanted, tile in ([700, 0, 90, 33, 290], 11, 32), ([5, 70], 2, 16):
         tensor = torch.tensor(seq_lens, dtype=torch.int32, device="cpu" if INTERPRETED else "cuda")
-        _, table, first = plan.cut(tensor, plan.NO_BOUND, 1, plan.Settings(tile, 1, wanted, True))
+        _, table, first = plan.cut(tensor, plan.NO_BOUND, 1, settings.Settings(tile, 1, wanted, True))
         assert table[: first[-1]].tolist() == [list(row) for row in items.items(seq_lens, wanted, tile)]
 
 

@@ -15,8 +15,15 @@ from attention_reference import random_batch  # noqa: E402
 from private_names import occupy_gpu  # noqa: E402
 
 from pagedkv.attention.paged import paged_attention, plan_attention, write_kv  # noqa: E402
-from pagedkv.attention.triton import INTERPRETED, launch, write  # noqa: E402
+from pagedkv.attention.triton import (  # noqa: E402
+    INTERPRETED,
+    launch,
+    settings,  # noqa: E402
+    write,
+)
 from pagedkv.attention.triton import plan as planning  # noqa: E402
+from pagedkv.bench.cases import GRID, HELD_OUT  # noqa: E402
+from pagedkv.bench.report import recorded  # noqa: E402
 
 DEVICE = "cpu" if INTERPRETED else "cuda"
 attend, plan_of = partial(paged_attention, backend="triton"), partial(plan_attention, backend="triton")
@@ -44,7 +51,7 @@ def parts(items, first_items, num_seqs):
 
 
 def cut(lengths, wanted, window=planning.NO_BOUND, smallest=1, tile=16):
-    chosen = planning.Settings(tile, 1, wanted, True)
+    chosen = settings.Settings(tile, 1, wanted, True)
     return parts(*planning.cut(ints(lengths), window, smallest, chosen)[1:], len(lengths))
 
 
@@ -190,10 +197,25 @@ def test_few_settings_serve_every_plan():
         for num_seqs in (1, 2, 7, 33, 60, 257, 900, 5000):
             for visible in (1, 300, 2500, planning.NO_BOUND):
                 for even in (True, False):
-                    chosen = planning.settings(row_bytes, dtype_bytes, 4, 8, num_seqs, visible, even, 132)
+                    chosen = settings.settings(row_bytes, dtype_bytes, 4, 8, num_seqs, visible, even, 132)
                     found.add(chosen[:2])
                     assert chosen.items >= num_seqs and (chosen.table or visible <= 512 or even)
-        assert found <= {tile[:2] for tile in planning.tiles(row_bytes, dtype_bytes, 4)} and len(found) <= 3
+        assert found <= {tile[:2] for tile in settings.tiles(row_bytes, dtype_bytes, 4)} and len(found) <= 3
+
+
+def test_the_estimate_is_near_what_was_recorded():
+    record = {entry["case"]: entry["results"] for entry in recorded()["cases"]}
+    even = [case for case in (GRID | HELD_OUT).values() if case.is_decode and case.equal_lengths]
+    for case in even:
+        dtype_bytes, group = (1 if case.cache == "fp8" else 2), case.q_heads // case.kv_heads
+        row_bytes, (batch, length) = case.head_dim * dtype_bytes, (len(case.lengths), case.lengths[0])
+        chosen = settings.settings(row_bytes, dtype_bytes, group, case.kv_heads, batch, length, True, 132)
+        tile = next(tile for tile in settings.tiles(row_bytes, dtype_bytes, group) if tile.tokens == chosen.tile)
+        shape = row_bytes, dtype_bytes, group, batch * case.kv_heads, length, 132
+        estimate = settings.time_us(tile, chosen.items // batch, *shape)
+        best = min(timing["us"] for name, timing in record[case.name].items() if name.startswith("pagedkv"))
+        assert 0.9 < estimate / best < 1.1, (case.name, estimate, best)
+    assert len(even) == 20
 
 
 def test_a_slot_past_the_cache_is_skipped_by_the_kernel():

@@ -9,8 +9,9 @@ from pagedkv.attention.options import Options
 from pagedkv.attention.plan import AttentionPlan, Shape
 from pagedkv.attention.triton.decode import decode
 from pagedkv.attention.triton.launch import DecodeLaunch, multiprocessors, power_of_2
-from pagedkv.attention.triton.plan import Settings, cut, tiles
+from pagedkv.attention.triton.plan import cut
 from pagedkv.attention.triton.prefill import prefill
+from pagedkv.attention.triton.settings import Settings, tiles
 from pagedkv.attention.triton.write import write
 from pagedkv.sizing import ceil_div
 from pagedkv.tensors import is_fp8
