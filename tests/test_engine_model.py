@@ -171,26 +171,6 @@ def test_a_product_of_few_tokens_is_the_product(dtype, num_tokens):
     assert float((product(x, weight, gated=True) - torch.nn.functional.silu(gate) * up).abs().max()) < 2 * close
 
 
-@pytest.mark.parametrize(("num_tokens", "half"), [(1, 12), (33, 6)])
-@torch.no_grad()
-def test_a_product_turns_its_first_heads(num_tokens, half):
-    pytest.importorskip("triton")
-    import pagedkv.attention.triton  # noqa: F401 on a CPU, chooses the interpreter
-    from pagedkv.engine.product import product
-
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    draw = torch.Generator().manual_seed(0)
-    x, weight = (torch.randn(n, 512, generator=draw).to(device, torch.float16) for n in (num_tokens, 72))
-    angle = torch.randn(num_tokens, half, generator=draw).to(device)
-    weight /= 22
-    right = (x.float() @ weight.float().T).unflatten(1, (-1, 2, half))
-    a, b = right[:, :2].unbind(2)
-    cos, sin = angle.cos(), angle.sin()
-    c, s = cos[:, None], sin[:, None]
-    right[:, :2] = torch.stack([a * c - b * s, b * c + a * s], 2)
-    assert float((product(x, weight, turn=(cos, sin, 2)) - right.flatten(1)).abs().max()) < 3e-3
-
-
 def test_logits_of_a_batch_are_close_to_those_alone(case):
     model, prompts, how, right = case
     rows = {}

@@ -29,14 +29,13 @@ class FusedLlama:
     def __call__(self, tokens: Tensor, positions: Tensor, attend: Attend, last: Tensor | None = None) -> Tensor:
         shape, model, part = self.shape, self.model, None
         angle = positions[:, None] * self.turns
-        cos, sin = angle.new_empty(2, *angle.shape, dtype=torch.float32)
-        torch.cos(angle, out=cos), torch.sin(angle, out=sin)
+        cos, sin = angle.cos().float(), angle.sin().float()  # [num_tokens, head_dim / 2]
         q_heads, kv_heads = shape.num_q_heads, shape.num_kv_heads
         x = model.embed[tokens]  # [num_tokens, hidden]; what a layer adds to it, `part`, is added at the next norm
         for layer in range(shape.num_layers):
             y = add_and_norm(x, part, model.attention_norm[layer], shape.norm_eps)
-            qkv = turned(y, self.qkv[layer], cos, sin, q_heads + kv_heads)
-            q, k, v = qkv.split((q_heads, kv_heads, kv_heads), 1)
+            qkv = times(y, self.qkv[layer])[0].unflatten(1, (-1, shape.head_dim))  # [num_tokens, heads, head_dim]
+            q, k, v = rotate(qkv, cos, sin, q_heads + kv_heads).split((q_heads, kv_heads, kv_heads), 1)
             part = times(attend(layer, q, k, v).flatten(1), model.o[layer], parts=4)
             y = add_and_norm(x, part, model.ffn_norm[layer], shape.norm_eps)
             y = product(y, self.gate_up[layer], gated=True) if fits(y) else gate(linear(y, self.gate_up[layer]))
@@ -67,13 +66,6 @@ def add_and_norm(x: Tensor, parts: Tensor | None, weight: Tensor, eps: float) ->
     constants = hidden, power_of_2(hidden), count
     _launch(launch_norm, (num_tokens, 1, 1), (x, parts, weight, y), (eps, num_tokens), constants)
     return y
-
-
-def turned(x: Tensor, weight: Tensor, cos: Tensor, sin: Tensor, heads: int) -> Tensor:
-    """x @ weight.T [num_tokens, all heads, head_dim], the first `heads` of each token turned."""
-    if fits(x):
-        return product(x, weight, turn=(cos, sin, heads)).unflatten(1, (-1, 2 * cos.shape[1]))
-    return rotate(linear(x, weight).unflatten(1, (-1, 2 * cos.shape[1])), cos, sin, heads)
 
 
 def rotate(qkv: Tensor, cos: Tensor, sin: Tensor, heads: int) -> Tensor:

@@ -28,27 +28,20 @@ def fits(x: Tensor) -> bool:
     return 0 < len(x) <= MOST_TOKENS and x.element_size() == 2 and x.shape[1] % 512 == 0
 
 
-def product(
-    x: Tensor, weight: Tensor, gated: bool = False, parts: int = 1, turn: tuple[Tensor, Tensor, int] | None = None
-) -> Tensor:
+def product(x: Tensor, weight: Tensor, gated: bool = False, parts: int = 1) -> Tensor:
     """x @ weight.T [num_tokens, rows]; gated: silu of the first half of that times the second, [num_tokens, rows / 2].
 
     With parts > 1, float32 [parts, num_tokens, rows] whose sum it is. x [num_tokens, length], weight [rows, length].
-    turn: cosines and sines [num_tokens, head_dim / 2] of how far each pair of the first so many heads is turned.
     """
-    (num_tokens, length), pairs = x.shape, gated or turn is not None
-    rows = weight.shape[0] >> pairs
-    tile = 64 >> pairs  # as measured on an H200; a program of pairs reads two tiles
-    cos, sin, turned = turn or (None, None, 0)
-    half = rows if turn is None else cos.shape[1]  # from one of a pair to the other
-    y = x.new_empty(parts, num_tokens, weight.shape[0] >> gated, dtype=torch.float32 if parts > 1 else x.dtype)
+    (num_tokens, length), rows = x.shape, weight.shape[0] >> gated
+    tile = 64 >> gated  # as measured on an H200; a gated program reads two tiles
+    y = x.new_empty(parts, num_tokens, rows, dtype=torch.float32 if parts > 1 else x.dtype)
     device = x.get_device()
     pdl = dependent_launch(device)
     launch_product(
-        device, (ceil_div(rows, tile), parts, 1), (x, weight, cos, sin, y), (num_tokens,), (),
-        (length, rows, half, turned, max(16, power_of_2(num_tokens)), tile, parts, gated, compute_dtype(x, x),
-         not INTERPRETED, pdl),
-        (x.dtype, y.dtype, turn is None), num_warps=4, num_stages=depth(device), launch_pdl=pdl,
+        device, (ceil_div(rows, tile), parts, 1), (x, weight, y), (num_tokens,), (),
+        (length, rows, max(16, power_of_2(num_tokens)), tile, parts, gated, compute_dtype(x, x), not INTERPRETED, pdl),
+        (x.dtype, y.dtype), num_warps=4, num_stages=depth(device), launch_pdl=pdl,
     )  # fmt: skip
     return y if parts > 1 else y[0]
 
@@ -62,50 +55,40 @@ def depth(device: int) -> int:
 
 @triton.jit(do_not_specialize=["num_tokens"])
 def _product_kernel(
-    x_ptr, weight_ptr, cos_ptr, sin_ptr, y_ptr, num_tokens, LENGTH: tl.constexpr, ROWS: tl.constexpr,
-    HALF: tl.constexpr, TURNED: tl.constexpr, TOKENS: tl.constexpr, TILE: tl.constexpr, PARTS: tl.constexpr,
-    GATED: tl.constexpr, COMPUTE: tl.constexpr, ASM: tl.constexpr, PDL: tl.constexpr,
+    x_ptr, weight_ptr, y_ptr, num_tokens, LENGTH: tl.constexpr, ROWS: tl.constexpr, TOKENS: tl.constexpr,
+    TILE: tl.constexpr, PARTS: tl.constexpr, GATED: tl.constexpr, COMPUTE: tl.constexpr, ASM: tl.constexpr,
+    PDL: tl.constexpr,
 ):  # fmt: skip
-    """Grid (tiles of rows, parts). Of pairs of rows, ROWS counts the first; the others lie HALF behind them."""
+    """Grid (tiles of rows, parts)."""
     SHARE: tl.constexpr = LENGTH // PARTS
-    TURN: tl.constexpr = cos_ptr is not None
-    PAIRS: tl.constexpr = GATED or TURN
     rows, tokens, steps = tl.program_id(0) * TILE + tl.arange(0, TILE), tl.arange(0, TOKENS), tl.arange(0, STEP)
     first = tl.program_id(1) * SHARE
     live = (rows < ROWS)[:, None]
-    head, within = rows // HALF, rows % HALF
-    rows += head * HALF  # 0 but where pairs stand together in heads
     weight_at = weight_ptr + rows.to(tl.int64)[:, None] * LENGTH + first
     if ASM:
         for at in tl.static_range(0, SHARE, STEP):
             lines = weight_at + at + tl.arange(0, STEP // LINE)[None, :] * LINE
             _ask(lines, live)
-            if PAIRS:
-                _ask(lines + HALF * LENGTH, live)
+            if GATED:
+                _ask(lines + ROWS * LENGTH, live)
     if PDL:
         gdc_wait()
         gdc_launch_dependents()
     x_at = x_ptr + tokens[:, None] * LENGTH + first + steps[None, :]
     here = (tokens < num_tokens)[:, None]
     weight_at += steps[None, :]
-    y, other = tl.zeros([TOKENS, TILE], tl.float32), tl.zeros([TOKENS, TILE], tl.float32)
+    y, gate = tl.zeros([TOKENS, TILE], tl.float32), tl.zeros([TOKENS, TILE], tl.float32)
     for at in range(0, SHARE, STEP):
         x = tl.load(x_at + at, here, 0.0).to(COMPUTE)
         weight = tl.load(weight_at + at, live, 0.0).to(COMPUTE)
+        if GATED:
+            gate = tl.dot(x, tl.trans(weight), gate)
+            weight = tl.load(weight_at + at + ROWS * LENGTH, live, 0.0).to(COMPUTE)
         y = tl.dot(x, tl.trans(weight), y)
-        if PAIRS:
-            weight = tl.load(weight_at + at + HALF * LENGTH, live, 0.0).to(COMPUTE)
-            other = tl.dot(x, tl.trans(weight), other)
-    live = here & (tl.program_id(0) * TILE + tl.arange(0, TILE) < ROWS)[None, :]
-    y_at = y_ptr + (tl.program_id(1) * num_tokens + tokens[:, None]) * (ROWS * (1 + TURN)) + rows[None, :]
     if GATED:
-        y = y / (1 + tl.exp(-y)) * other
-    if TURN:
-        turned, at = live & (head < TURNED)[None, :], tokens[:, None] * HALF + within[None, :]
-        cos, sin = tl.load(cos_ptr + at, turned, 1.0), tl.load(sin_ptr + at, turned, 0.0)
-        tl.store(y_at + HALF, as_output(other * cos + y * sin, y_ptr), live)
-        y = y * cos - other * sin
-    tl.store(y_at, as_output(y, y_ptr), live)
+        y = gate / (1 + tl.exp(-gate)) * y
+    y_at = y_ptr + (tl.program_id(1) * num_tokens + tokens[:, None]) * ROWS + rows[None, :]
+    tl.store(y_at, as_output(y, y_ptr), here & (rows < ROWS)[None, :])
 
 
 @triton.jit
