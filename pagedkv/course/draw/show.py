@@ -61,6 +61,7 @@ def save(picture, stem, alt: str) -> None:
     figure = _figure(picture)
     svg = picture.svg(alt) if isinstance(picture, Canvas) else _svg(figure, alt)
     replace(stem.with_suffix(".svg"), svg + "\n")
+    figure.set_layout_engine("none")  # laid out once: a second time may end a hair's breadth elsewhere
     replace(stem.with_suffix(".png"), _png(figure))
     _close(figure)
 
