@@ -108,5 +108,5 @@ def installed(*packages: str) -> None:
     missing = [package for package in packages if find_spec(package) is None]
     if missing:
         are = "is" if len(missing) == 1 else "are"
-        cure = "run `pip install -r requirements.txt -e .` in the project's folder (SETUP.md)"
+        cure = "run `pip install -r requirements.txt -e .` in the project's folder (notebooks/SETUP.md)"
         raise SystemExit(f"{', '.join(missing)} {are} not installed: {cure}")

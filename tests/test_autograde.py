@@ -109,7 +109,7 @@ def test_each_hand_in_has_a_container_without_network_that_can_change_nothing_of
     for place in (f"ada/2_1/{LESSON}", "ada/2_2 again/2_2_fragmentation", "eve/5_2_quiz"):
         (tmp_path / f"submitted/{place}.ipynb").touch()
     ran = subprocess.run(
-        [ROOT / "teaching/grade.sh", "submitted", "graded"],
+        [ROOT / "pagedkv/course/teaching/grade.sh", "submitted", "graded"],
         cwd=tmp_path, env=os.environ | {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"},
     )  # fmt: skip
     assert ran.returncode == 1  # eve's was not graded

@@ -365,7 +365,16 @@ def test_on_a_gpu_ours_is_timed_against_the_ceiling():
 
 @pytest.mark.parametrize(
     "arguments",
-    ["--case zzz", "--shape 2x16,0/8", "--shape 2x16,3/8", "--runs 0", "--shapes -3", "--device nonsense", "--out ."],
+    [
+        "--case zzz",
+        "--shape 2x16,0/8",
+        "--shape 2x16,3/8",
+        "--runs 0",
+        "--shapes -3",
+        "--device nonsense",
+        "--out .",
+        "--case p --cache fp8",
+    ],
 )
 def test_what_cannot_be_measured_or_written_is_said_at_once(arguments, capsys):
     with pytest.raises(SystemExit, match="2"):

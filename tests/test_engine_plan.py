@@ -8,6 +8,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from pagedkv.attention.paged import paged_attention, plan_attention  # noqa: E402
+from pagedkv.attention.plan import about_equal  # noqa: E402
 from pagedkv.engine import batch as batches  # noqa: E402
 from pagedkv.engine.batch import Batch, paged  # noqa: E402
 from pagedkv.engine.engine import build  # noqa: E402
@@ -59,6 +60,11 @@ def test_a_decode_step_makes_one_plan_for_all_layers_and_a_prefill_none(seen, wi
 
 @pytest.mark.thorough
 @pytest.mark.skipif(find_spec("triton") is None, reason="needs Triton")
+def test_lengths_are_about_equal_down_to_a_mean_of_nine_tenths():
+    assert about_equal([10, 8]) and about_equal([7]) and about_equal([0, 0])
+    assert not about_equal([10, 7]) and not about_equal([5, 5, 0])
+
+
 def test_ragged_sequences_are_shared_out_by_a_table_with_the_same_result(seen, monkeypatch):
     import pagedkv.attention.triton  # noqa: F401 on a CPU, chooses the interpreter
 

@@ -40,7 +40,7 @@ def source_of(name: str) -> nbformat.NotebookNode:
 
 
 def grades(course: Path, name: str, handed_in: dict[str, nbformat.NotebookNode]) -> dict[str, tuple[float, float]]:
-    """(points, highest possible points) of each student, as teaching/README.md's commands give them."""
+    """(points, highest possible points) of each student, as course/teaching/README.md's commands give them."""
     (course / "source" / name).mkdir(parents=True)
     nbformat.write(source_of(name), course / f"source/{name}/{name}.ipynb")
     teach(course, "nbgrader", "generate_assignment", name)

@@ -68,15 +68,14 @@ progress()
 def course(tmp_path_factory):
     """A copy of the course with the folder, the notebook's source, and a row in each of the two tables."""
     folder = tmp_path_factory.mktemp("course")
-    for part in ("pagedkv", "notebooks", "figures", "teaching", "tests"):
+    for part in ("pagedkv", "notebooks", "figures", ".github", "tests"):
         shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints"))
     for name, text in FILES.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
     nbformat.write(nbformat.v4.new_notebook(cells=SOURCE), folder / f"notebooks/solutions/{NAME}.ipynb")
     row = f"| [4.9 Throw-away]({NAME}.ipynb) | 5 | CPU | throw it away |"
-    for document in ("README.md", "SETUP.md", "CONTRIBUTING.md"):
-        shutil.copy(ROOT / document, folder)
+    shutil.copy(ROOT / "README.md", folder)
     readme = (folder / "README.md").read_text(encoding="utf-8")
     link = f"[4.9 Throw-away](notebooks/{NAME}.ipynb) (5) · "
     (folder / "README.md").write_text(readme.replace("[5.1 ", f"{link}[5.1 "), encoding="utf-8")

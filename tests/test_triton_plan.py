@@ -15,12 +15,7 @@ from attention_reference import random_batch  # noqa: E402
 from private_names import occupy_gpu  # noqa: E402
 
 from pagedkv.attention.paged import paged_attention, plan_attention, write_kv  # noqa: E402
-from pagedkv.attention.triton import (  # noqa: E402
-    INTERPRETED,
-    launch,
-    settings,  # noqa: E402
-    write,
-)
+from pagedkv.attention.triton import INTERPRETED, launch, settings, write  # noqa: E402
 from pagedkv.attention.triton import plan as planning  # noqa: E402
 from pagedkv.bench.cases import GRID, HELD_OUT  # noqa: E402
 from pagedkv.bench.report import recorded  # noqa: E402

@@ -9,20 +9,15 @@ from typing import NamedTuple
 
 import torch
 
+from pagedkv.attention.options import Options
 
-class Shape(NamedTuple):
-    """What a plan and the calls that use it have in common."""
+SHAPE = "num_seqs", "num_q_heads", "num_kv_heads", "head_dim", "dtype", "device"
 
-    num_seqs: int
-    num_q_heads: int
-    num_kv_heads: int
-    head_dim: int
-    dtype: torch.dtype
-    device: torch.device
 
-    @classmethod
-    def of(cls, seq_lens, k_cache, num_q_heads):
-        return cls(len(seq_lens), num_q_heads, *k_cache.shape[2:], k_cache.dtype, k_cache.device)
+def shape_of(seq_lens, k_cache, num_q_heads) -> tuple:
+    """What a plan and the calls that use it have in common: a value for each of SHAPE."""
+    _, _, num_kv_heads, head_dim = k_cache.shape
+    return len(seq_lens), num_q_heads, num_kv_heads, head_dim, k_cache.dtype, k_cache.device
 
 
 def about_equal(lengths: Sequence[int]) -> bool:
@@ -33,7 +28,8 @@ def about_equal(lengths: Sequence[int]) -> bool:
 class AttentionPlan(NamedTuple):
     """Made by `paged.plan_attention`, handed to `paged.paged_attention`."""
 
-    shape: Shape
+    shape: tuple
+    """As `shape_of` has it."""
     max_seq_len: int | None
     """Tokens: the bound of the lengths, None where there is none."""
     window: int | None
@@ -52,10 +48,9 @@ class AttentionPlan(NamedTuple):
 
         Raises ValueError that names what the plan was not made for.
         """
-        _, _, num_kv_heads, head_dim = k_cache.shape
-        shape = len(seq_lens), num_q_heads, num_kv_heads, head_dim, k_cache.dtype, k_cache.device
+        shape = shape_of(seq_lens, k_cache, num_q_heads)
         if shape != self.shape:
-            other = zip(Shape._fields, self.shape, shape, strict=True)
+            other = zip(SHAPE, self.shape, shape, strict=True)
             what, made, given = next((what, made, given) for what, made, given in other if made != given)
             raise ValueError(f"plan must be for a call with {what} {given}, not {made}")
         if self.window != options.window:
@@ -65,7 +60,7 @@ class AttentionPlan(NamedTuple):
             return options
         if longest is not None:
             raise ValueError(f"max_seq_len must be at most the plan's, {self.max_seq_len}, not {longest}")
-        return options.__class__(self.max_seq_len, *options[1:])
+        return Options(self.max_seq_len, *options[1:])
 
     def check_lengths(self, seq_lens):
         """Compare with the lengths that the table was made from; waits for the device. Raises ValueError."""

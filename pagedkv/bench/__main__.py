@@ -47,6 +47,8 @@ def main(arguments: list[str] | None = None) -> dict:
     whole, cases = not cases and options.sweep is None, cases or list((GRID | HELD_OUT).values())
     if options.cache == "fp8":
         whole, cases = False, [replace(case, cache="fp8") for case in cases if case.is_decode and case.cache == "bf16"]
+        if not cases:
+            parser.error("--cache fp8 is for decodes, and none was asked for")
     if options.sweep is not None:
         record |= _sweep(device, options)
     else:

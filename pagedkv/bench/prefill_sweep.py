@@ -5,12 +5,11 @@ in use. The queries are whole prompts; or chunks, the last 16 or more tokens of 
 sequences and one query, a decode, in the others. Both products together take 1 GFLOP to 5 TFLOP, K and V at most 4 GB.
 """
 
-from math import exp, log
 from random import Random
 
 from pagedkv.bench import report
 from pagedkv.bench.cases import Case, shrunk
-from pagedkv.bench.sweep import GOOD, HEADS, line, log_uniform
+from pagedkv.bench.sweep import HEADS, line, log_uniform, spread
 
 FEWEST, MOST, LARGEST = 1e9, 5e12, 4 << 30  # operations; bytes of K and V
 KINDS = ("prompts", "prompts", "chunks", "chunks", "mixed")
@@ -68,12 +67,7 @@ def summary(records: list[dict]) -> dict:
     found = {"cases": len(records), "wrong": [record["case"] for record in records if report.OURS in record["failed"]]}
     for peer in sorted({name for record in records for name in record["results"]} - {report.OURS}):
         for kind in ("", *dict.fromkeys(KINDS)):
-            values = sorted(factor for case, factor in factors(records, peer).items() if case.endswith(kind))
+            values = [factor for case, factor in factors(records, peer).items() if case.endswith(kind)]
             if values:
-                found[f"against {peer}" + f", {kind}" * bool(kind)] = {
-                    "of": len(values),
-                    "good": sum(value >= GOOD for value in values),
-                    "least": values[0],
-                    "mean": exp(sum(map(log, values)) / len(values)),
-                }
+                found[f"against {peer}" + f", {kind}" * bool(kind)] = spread(values)
     return found

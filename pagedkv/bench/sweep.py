@@ -5,6 +5,7 @@ log-uniform; heads and head_dim of models in use. K and V together take 4 MB to 
 """
 
 from collections import Counter
+from collections.abc import Collection
 from io import BytesIO
 from math import exp, log
 from random import Random
@@ -122,15 +123,15 @@ def summary(records: list[dict]) -> dict:
         "against all": factors(records, True),
         "against no plan": gains(records),
     }.items():
-        values = sorted(ratios.values())
-        if values:
-            found[name] = {
-                "of": len(values),
-                "good": sum(value >= GOOD for value in values),
-                "least": values[0],
-                "mean": exp(sum(map(log, values)) / len(values)),
-            }
+        if ratios:
+            found[name] = spread(ratios.values())
     return found
+
+
+def spread(ratios: Collection[float]) -> dict:
+    """How many there are, how many are `GOOD`, the least, and their geometric mean."""
+    good, mean = sum(ratio >= GOOD for ratio in ratios), exp(sum(map(log, ratios)) / len(ratios))
+    return {"of": len(ratios), "good": good, "least": min(ratios), "mean": mean}
 
 
 def line(record: dict) -> str:

@@ -1,9 +1,9 @@
 """`python -m pagedkv.course.autograde HANDIN.ipynb --student ada --to FOLDER` grades one hand-in with nbgrader.
 
-Made for a container that is thrown away afterwards (`teaching/Dockerfile`), since a hand-in is a program: the gradebook
-is a new one that knows this hand-in alone, in a folder that goes with it. FOLDER gets grades.csv, the feedback and the
-notebook as it ran, or nothing where it could not be graded; the exit status is then 1. A cell that does not end is
-interrupted after CELL_SECONDS, and the others count; all of it ends after `--minutes`.
+Made for a container that is thrown away afterwards (`teaching/Dockerfile` beside this file), since a hand-in is a
+program: the gradebook is a new one that knows this hand-in alone, in a folder that goes with it. FOLDER gets
+grades.csv, the feedback and the notebook as it ran, or nothing where it could not be graded; the exit status is then 1.
+A cell that does not end is interrupted after CELL_SECONDS, and the others count; all of it ends after `--minutes`.
 """
 
 import argparse

@@ -7,7 +7,6 @@ order, so at most one request, the latest, is partly prefilled.
 """
 
 from collections import deque
-from collections.abc import Callable
 from math import inf
 
 from pagedkv.arguments import finite_number, having, whole_number
@@ -33,7 +32,7 @@ class Scheduler:
     def __init__(
         self, pool: BlockPool, *, token_budget: int | None = None, max_running: int | None = None,
         watermark: float = 0.01, prefix: PrefixCache | None = None, host=None,
-        new_table: Callable[..., BlockTable] = BlockTable, max_blocks: int | None = None, window: int | None = None,
+        new_table: type[BlockTable] = BlockTable, max_blocks: int | None = None, window: int | None = None,
     ):  # fmt: skip
         self.pool = having("pool", pool, "a BlockPool", "allocate", "num_blocks")
         self.prefix = having("prefix", prefix, "a PrefixCache", "match", "insert", or_none=True)
@@ -128,9 +127,8 @@ class Scheduler:
                 step.ready.append(request)
             known = (stored - n) // size
             if stored // size > known and self.prefix is not None and request.clears == self.prefix.clears:
-                self.prefix.insert(
-                    request.tokens[:stored], request.table.blocks, start=known, identity=request.identity
-                )  # now: whoever is admitted in this very step may share them, since a layer writes before it reads
+                # Now: whoever is admitted in this very step may share them, since a layer writes before it reads.
+                self.prefix.insert(request.tokens[:stored], request.table.blocks, known, identity=request.identity)
             return n
         return 0
 

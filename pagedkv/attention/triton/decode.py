@@ -16,6 +16,7 @@ from pagedkv.attention.triton import INTERPRETED
 from pagedkv.attention.triton.fp8 import two_e4m3
 from pagedkv.attention.triton.launch import (
     GRID_LIMIT,
+    LOG2_E,
     LOWEST,
     Launcher,
     as_compute,
@@ -32,7 +33,6 @@ from pagedkv.attention.triton.launch import (
 from pagedkv.sizing import ceil_div
 from pagedkv.tensors import in_pairs
 
-LOG2_E = tl.constexpr(1.4426950408889634)
 FEW_PARTS, MANY_PARTS = 4, 32  # partial results that a merge holds at a time
 
 

@@ -105,7 +105,7 @@ def plan(seq_lens, k_cache, num_q_heads, max_seq_len, window, lengths):
         longest, even = max(lengths), about_equal(lengths)
     chosen = settings(
         max(16, power_of_2(head_dim)) * dtype_bytes, dtype_bytes, group, num_kv_heads * ceil_div(group, 64),
-        num_seqs, ceil_div(longest, 64) * 64, even, multiprocessors(device),
+        num_seqs, ceil_div(longest, 64) * 64, even, multiprocessors(device),  # rounded: chosen anew every 64 tokens
     )  # fmt: skip
     steps = smallest(dtype_bytes, chosen.tile)
     if chosen.table:
