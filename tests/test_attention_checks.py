@@ -7,6 +7,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from pagedkv.attention import checks  # noqa: E402
 from pagedkv.attention.online_softmax import SoftmaxState  # noqa: E402
 from pagedkv.attention.paged import paged_attention, write_kv  # noqa: E402
 from pagedkv.attention.reference import attention, blockwise_attention  # noqa: E402
@@ -180,6 +181,37 @@ def test_a_bad_call_to_paged_attention(change, error, message):
     with pytest.raises(error, match=re.escape(message)):
         paged_attention(**{**good(), "out": out, **change})
     assert (out == 777).all()
+
+
+@pytest.mark.parametrize(
+    "allowed, refused, error",
+    [
+        (dict(window=1), dict(window=True), TypeError),
+        (dict(max_seq_len=5), dict(max_seq_len=5.0), TypeError),
+        (dict(scale=1.0), dict(scale=torch.tensor(1.0)), TypeError),
+        (dict(softcap=1.0), dict(softcap=True), TypeError),
+        (dict(return_lse=True), dict(return_lse=1), TypeError),
+        (dict(), dict(seq_lens=torch.tensor([5, 3])), TypeError),
+        (dict(), dict(block_tables=ints(0, 2, 1, -1).view(2, 2).t()), ValueError),
+        (dict(out=torch.empty(2, 4, 16)), dict(out=torch.empty(1, 1, 16).expand(2, 4, 16)), ValueError),
+        (dict(sinks=torch.zeros(4)), dict(sinks=torch.zeros(4).double()), TypeError),
+    ],
+)
+def test_a_call_that_nearly_looks_like_a_good_one_is_refused_all_the_same(allowed, refused, error):
+    """What a call of the same form had found must not let it pass."""
+    for _ in range(2):
+        paged_attention(**good() | allowed)
+        with pytest.raises(error, match=next(iter(refused))):
+            paged_attention(**good() | refused)
+
+
+def test_calls_of_one_form_are_checked_once(monkeypatch):
+    seen, check = [], checks.shapes_attention
+    monkeypatch.setattr(checks, "shapes_attention", lambda *given: seen.append(given) or check(*given))
+    for num_blocks, expected in ((7, 1), (7, 1), (8, 2), (7, 2)):
+        caches = dict(k_cache=torch.ones(num_blocks, 4, 2, 16), v_cache=torch.ones(num_blocks, 4, 2, 16))
+        paged_attention(**good() | caches)
+        assert len(seen) == expected
 
 
 def test_the_good_call_passes():

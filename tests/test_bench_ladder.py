@@ -55,15 +55,17 @@ def test_the_ceilings_kernels_read_and_copy_every_word_once(words):
 
 def test_a_changed_setting_reaches_the_kernel_and_leaves_its_result(monkeypatch):
     data = make(Case("x", (700, 40), q_heads=4, kv_heads=2, head_dim=16, cache="fp32"), DEVICE, copies=1)
-    expected, seen, launch = reference(data, 0), [], decode.launch_decode
+    expected, seen, ready = reference(data, 0), [], decode.launch_decode.ready
     monkeypatch.setattr(
-        decode, "launch_decode", lambda *inputs, **options: (seen.append((inputs, options)), launch(*inputs, **options))
+        decode.launch_decode,
+        "ready",
+        lambda *inputs, **options: seen.append((inputs, options)) or ready(*inputs, **options),
     )
     for name, prepare in settings.ladder().items():
         assert error(prepare(data)(0), expected) < 1e-6, name
     grids, tiles, stages = (
         [inputs[1] for inputs, _ in seen],
-        [inputs[5][5] for inputs, _ in seen],
+        [inputs[4][5] for inputs, _ in seen],
         [o["num_stages"] for _, o in seen],
     )
     assert len(seen) == len(settings.SETTINGS)

@@ -6,6 +6,7 @@ import sys
 from functools import partial
 from importlib.util import find_spec
 from itertools import product
+from types import SimpleNamespace
 
 import pytest
 
@@ -50,7 +51,9 @@ def recorded(monkeypatch):
     for one in launchers():
         monkeypatch.setattr(one, "kernel", Recorder())
         monkeypatch.setattr(one, "compiled", {})
-    return launchers()
+    decode.ready.cache_clear()  # it remembers what was compiled
+    yield launchers()
+    decode.ready.cache_clear()
 
 
 def call_all_three(batch, longest, cache):
@@ -134,6 +137,31 @@ def test_sinks_are_a_variant_of_their_own_and_are_warmed_up(recorded):
         q = torch.zeros(2, 4, 16, device=DEVICE)
         attend(q, cache, cache.clone(), tables, tables[:, 0].contiguous(), query_start_loc=starts, sinks=sinks)
     assert [len(one.compiled) for one in recorded] == ready
+
+
+def test_a_launch_that_repeats_hands_addresses_to_the_compiled_variant(monkeypatch):
+    calls = []
+    compiled = SimpleNamespace(function=1, packed_metadata=2, run=lambda *given: calls.append(given))
+
+    class Kernel:
+        def __getitem__(self, grid):
+            return lambda *given, **options: calls.append("bound") or compiled
+
+    stream = SimpleNamespace(active=SimpleNamespace(get_current_stream=lambda device: 3))
+    monkeypatch.setattr(launch, "driver", stream)
+    launcher = launch.Launcher(Kernel())
+    x = torch.zeros(64, dtype=torch.float32)
+    ready = partial(launcher.ready, -1, (4, 1, 1), strides=(16,), constants=(8,), dtypes=(x.dtype,), num_warps=1)
+    first, other = ready((7,)), ready((9,))
+    direct = (4, 1, 1, 3, 1, 2, None, None, None)
+    first(x, None)
+    first(x, None)
+    assert calls == ["bound", (*direct, x.data_ptr(), None, 7, 16, 8)]
+    first(x[1:], None)  # not aligned to 16 bytes
+    ready((9,))(x[4:], None)  # the same variant, with another number
+    other(x, None)
+    assert calls[2:] == ["bound", (*direct, x[4:].data_ptr(), None, 9, 16, 8), "bound"]
+    assert len(launcher.compiled) == 1
 
 
 @pytest.mark.parametrize("num_seqs", [1, 5, 64, 1000])

@@ -4,7 +4,7 @@ Backends are interchangeable: functions decode, prefill and write that take chec
 given, and plan, which shares out a decode. `paged` is the front door to this, `operators` the way in for torch.compile.
 """
 
-from functools import cache
+from functools import cache, lru_cache
 from importlib.util import find_spec
 from types import SimpleNamespace
 
@@ -12,6 +12,8 @@ import torch
 
 from pagedkv.arguments import flag, one_of, shown
 from pagedkv.attention import checks, torch_backend
+from pagedkv.attention.form import form_of
+from pagedkv.attention.options import Options
 from pagedkv.attention.plan import AttentionPlan
 from pagedkv.tensors import is_fp8
 
@@ -22,15 +24,22 @@ def attend(
     q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, options, out, return_lse, plan, backend, validate
 ):  # fmt: skip
     """`pagedkv.attention.paged.paged_attention`; always returns (out, lse), lse None if it was not asked for."""
-    checks.shapes_attention(q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, out)
+    sinks = options.sinks
+    try:
+        form = form_of(q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, out, sinks)
+    except AttributeError:  # one of them is no tensor: the checks say which
+        form = None
+    if form is None or not form.checked:
+        checks.shapes_attention(q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, out)
     checks.options_attention(options, q, k_cache)
+    form.checked = True
     return_lse, validate = flag("return_lse", return_lse), flag("validate", validate)
     if plan is not None and not isinstance(plan, AttentionPlan):
         raise TypeError(f"plan must be one that plan_attention made, or None, not {shown(plan)}")
     run = pick_backend(backend, q, k_cache)
-    if plan is not None:
-        options = plan.bound(seq_lens, k_cache, q.shape[1], options)
-    options = options.resolved(block_tables.shape[1] * k_cache.shape[1], q.shape[2])
+    options = settled(form, options[:-1], plan and plan[:3])
+    if sinks is not None:
+        options = options._replace(sinks=sinks)
     if validate or q.is_cpu:
         checks.values_attention(q, k_cache, block_tables, seq_lens, query_start_loc, options)
         if plan is not None:
@@ -38,11 +47,22 @@ def attend(
     if out is None:
         out = torch.empty_like(q, memory_format=torch.contiguous_format)
     lse = q.new_empty(q.shape[:2], dtype=torch.float32) if return_lse else None
+    if not form.q_shape[0]:
+        return out, lse
     if query_start_loc is None:
-        run.decode(q, k_cache, v_cache, block_tables, seq_lens, options, out, lse, plan)
+        run.decode(q, k_cache, v_cache, block_tables, seq_lens, options, out, lse, plan, form)
     else:
         run.prefill(q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, options, out, lse)
     return out, lse
+
+
+@lru_cache(4096)
+def settled(form, numbers, planned):
+    """The options that backends take, from those that were given, without sinks, and a plan's first three fields."""
+    options = Options(*numbers)
+    if planned is not None:
+        options = AttentionPlan(*planned).bound(form, options)
+    return options.resolved(form.capacity, form.q_shape[2])
 
 
 def store(k, v, k_cache, v_cache, slot_mapping, k_scale, v_scale, backend):

@@ -86,7 +86,7 @@ def plan_attention(seq_lens, k_cache, num_q_heads, *, max_seq_len=None, window=N
         if max_seq_len is not None and longest > max_seq_len:
             raise ValueError(f"max_seq_len must be at least the longest of lengths, {longest}, not {max_seq_len}")
         max_seq_len = longest if max_seq_len is None else max_seq_len
-    shape = shape_of(seq_lens, k_cache, num_q_heads)
+    shape = shape_of(len(seq_lens), num_q_heads, k_cache.shape, k_cache.dtype, k_cache.device)
     run = dispatch.pick_backend(backend, k_cache, k_cache)
     launch = run.plan(seq_lens, k_cache, num_q_heads, max_seq_len, window, lengths) if len(seq_lens) else ()
     return AttentionPlan(shape, max_seq_len, window, *launch)

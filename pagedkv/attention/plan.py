@@ -14,10 +14,9 @@ from pagedkv.attention.options import Options
 SHAPE = "num_seqs", "num_q_heads", "num_kv_heads", "head_dim", "dtype", "device"
 
 
-def shape_of(seq_lens, k_cache, num_q_heads) -> tuple:
-    """What a plan and the calls that use it have in common: a value for each of SHAPE."""
-    _, _, num_kv_heads, head_dim = k_cache.shape
-    return len(seq_lens), num_q_heads, num_kv_heads, head_dim, k_cache.dtype, k_cache.device
+def shape_of(num_seqs, num_q_heads, cache_shape, dtype, device) -> tuple:
+    """What a plan and the calls that use it have in common: a value for each of SHAPE. cache_shape: K's."""
+    return num_seqs, num_q_heads, *cache_shape[2:], dtype, device
 
 
 def about_equal(lengths: Sequence[int]) -> bool:
@@ -43,12 +42,12 @@ class AttentionPlan(NamedTuple):
     first_items: torch.Tensor | None = None
     """int32 [num_seqs + 1]: where each sequence's rows begin."""
 
-    def bound(self, seq_lens, k_cache, num_q_heads, options):
-        """The options of a call, with the plan's bound where it gives none; touches no element.
+    def bound(self, form, options):
+        """The options of a call of that form, with the plan's bound where it gives none.
 
         Raises ValueError that names what the plan was not made for.
         """
-        shape = shape_of(seq_lens, k_cache, num_q_heads)
+        shape = shape_of(form.lens_shape[0], form.q_shape[1], form.cache_shape, form.cache_dtype, form.device)
         if shape != self.shape:
             other = zip(SHAPE, self.shape, shape, strict=True)
             what, made, given = next((what, made, given) for what, made, given in other if made != given)

@@ -44,7 +44,7 @@ def plan(seq_lens, k_cache, num_q_heads, max_seq_len, window, lengths):
 
 @torch.no_grad()
 @without_autocast
-def decode(q, k_cache, v_cache, block_tables, seq_lens, options, out, lse, plan=None):
+def decode(q, k_cache, v_cache, block_tables, seq_lens, options, out, lse, plan=None, form=None):
     """One query per sequence, its last token. A plan says nothing here.
 
     Takes checked arguments, writes `out` and `lse`; on a GPU it does not wait for the device.

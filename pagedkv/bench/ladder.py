@@ -3,6 +3,7 @@ and that kernel with one of its settings changed at a time, to see what each bri
 """
 
 from collections.abc import Callable
+from contextlib import contextmanager
 
 from pagedkv.bench.data import Data
 from pagedkv.bench.peers import Call, Unsupported, ours
@@ -37,23 +38,32 @@ def _rung(rung: Callable) -> Callable[[Data], Call]:
 
 
 def _with(change: Callable) -> Callable[[Data], Call]:
-    from pagedkv.attention.triton import decode
-
-    choose = decode.decode_launch
-
     def prepare(data: Data) -> Call:
         call = ours("triton")(data)
 
-        def changed(row_bytes, programs, num_seqs, longest, multiprocessors):
-            return change(choose(row_bytes, programs, num_seqs, longest, multiprocessors), longest)
-
         def call_changed(i: int):
-            decode.decode_launch = changed
-            try:
+            with launching(change):
                 return call(i)
-            finally:
-                decode.decode_launch = choose
 
         return call_changed
 
     return prepare
+
+
+@contextmanager
+def launching(change: Callable):
+    """While it is open, decode launches with change(the settings that it would have chosen, the longest sequence)."""
+    from pagedkv.attention.triton import decode
+
+    choose = decode.decode_launch
+
+    def changed(row_bytes, programs, num_seqs, longest, multiprocessors):
+        return change(choose(row_bytes, programs, num_seqs, longest, multiprocessors), longest)
+
+    decode.decode_launch = changed
+    decode.ready.cache_clear()  # what it remembers does not know of these settings
+    try:
+        yield
+    finally:
+        decode.decode_launch = choose
+        decode.ready.cache_clear()

@@ -10,7 +10,6 @@ import csv
 import json
 import time
 from collections.abc import Iterable
-from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
 from statistics import median
@@ -25,6 +24,7 @@ from tqdm import tqdm
 
 from pagedkv.bench.cases import GRID, Case
 from pagedkv.bench.data import Data, error, make, reference
+from pagedkv.bench.ladder import launching
 from pagedkv.bench.peers import ours
 from pagedkv.bench.report import provenance, write
 from pagedkv.bench.timing import measure
@@ -53,41 +53,29 @@ COUNTERS = (  # what the lesson reads in a profile
 )
 
 
-@contextmanager
 def with_settings(settings: dict):
-    """While it is open, decode launches with these `tile`, `num_stages`, `split_tokens`, `num_warps`; yields the
-    launcher.
-    """
-    from pagedkv.attention.triton import decode
+    """While it is open, decode launches with these `tile`, `num_stages`, `split_tokens`, `num_warps`."""
 
-    choose, launcher = decode.decode_launch, decode.launch_decode
-
-    def chosen(row_bytes, programs, num_seqs, longest, multiprocessors):
-        launch = choose(row_bytes, programs, num_seqs, longest, multiprocessors)
+    def chosen(launch, longest):
         launch = launch._replace(**{name: value for name, value in settings.items() if name in launch._fields})
         return launch._replace(num_splits=ceil_div(longest, launch.split_tokens))
 
-    def launched(*arguments, num_warps, **options):
-        launcher(*arguments, num_warps=settings.get("num_warps", num_warps), **options)
-
-    decode.decode_launch, decode.launch_decode = chosen, launched
-    try:
-        yield launcher
-    finally:
-        decode.decode_launch, decode.launch_decode = choose, launcher
+    return launching(chosen)
 
 
 def measure_settings(case: Case, device: torch.device) -> list[dict]:
     """Each setting of the grid: µs, the error, and what the binary asks for."""
+    from pagedkv.attention.triton import decode
+
     data, rows = make(case, device), []
     expected = reference(data, 0)
     call = ours("triton")(data)
     for tile, warps, stages in product(TILES, WARPS, STAGES):
         settings = {"tile": tile, "num_warps": warps, "num_stages": stages}
-        with with_settings(settings) as launcher:
-            launcher.compiled.clear()  # so that the last variant in it is this one
+        with with_settings(settings):
+            decode.launch_decode.compiled.clear()  # so that the last variant in it is this one
             distance = error(call(0), expected)
-            kernel = list(launcher.compiled.values())[-1]
+            kernel = list(decode.launch_decode.compiled.values())[-1]
             timing = measure(call, data.copies, device, host=False)
         rows.append(
             settings
@@ -106,6 +94,7 @@ def measure_ways(case: Case, device: torch.device) -> dict[str, float]:
     data = make(case, device)
     call = ours("triton")(data)
     decode.launch_decode.compiled.clear()
+    decode.ready.cache_clear()
     decode.decode_kernel.device_caches.clear()
 
     def clock(calls: int, wait: bool) -> float:

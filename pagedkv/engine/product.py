@@ -40,7 +40,8 @@ def product(x: Tensor, weight: Tensor, gated: bool = False, parts: int = 1) -> T
     pdl = dependent_launch(device)
     launch_product(
         device, (ceil_div(rows, tile), parts, 1), (x, weight, y), (num_tokens,), (),
-        (length, rows, max(16, power_of_2(num_tokens)), tile, parts, gated, compute_dtype(x, x), not INTERPRETED, pdl),
+        (length, rows, max(16, power_of_2(num_tokens)), tile, parts, gated, compute_dtype(x.dtype),
+         not INTERPRETED, pdl),
         (x.dtype, y.dtype), num_warps=4, num_stages=depth(device), launch_pdl=pdl,
     )  # fmt: skip
     return y if parts > 1 else y[0]

@@ -7,11 +7,14 @@ once. A sequence longer than one split leaves partial results, which a second, s
 Lengths are read on the GPU only: the host never waits, and a CUDA graph can be replayed with other lengths.
 """
 
+from functools import lru_cache
+
 import torch
 import triton
 import triton.language as tl
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
+from pagedkv.attention.form import form_of
 from pagedkv.attention.triton import INTERPRETED
 from pagedkv.attention.triton.fp8 import two_e4m3
 from pagedkv.attention.triton.launch import (
@@ -24,6 +27,7 @@ from pagedkv.attention.triton.launch import (
     compute_dtype,
     decode_launch,
     dependent_launch,
+    factors,
     multiprocessors,
     no_parts,
     power_of_2,
@@ -32,8 +36,6 @@ from pagedkv.attention.triton.launch import (
 )
 from pagedkv.sizing import ceil_div
 from pagedkv.tensors import in_pairs
-
-FEW_PARTS, MANY_PARTS = 4, 32  # partial results that a merge holds at a time
 
 
 @triton.jit(do_not_specialize=["num_splits", "split_tokens", "window", "scale", "v_scale", "softcap", "table_stride"])
@@ -47,7 +49,6 @@ def decode_kernel(
     SOFTCAP: tl.constexpr, PDL: tl.constexpr,
 ):  # fmt: skip
     """Grid (KV heads x slices of their query heads, splits, sequences); with a plan's table (the same, items, 1).
-
     FP8_PAIRS: caches of int16, two FP8 numbers each; DIM counts pairs.
     """
     SLICES: tl.constexpr = (GROUP + ROWS - 1) // ROWS
@@ -162,9 +163,8 @@ def merge_kernel(
     part_ptr, seq_lens, first_items, out_ptr, lse_ptr, num_splits, split_tokens, window, out_token, out_head, out_dim,
     DIM: tl.constexpr, LANES: tl.constexpr, PARTS: tl.constexpr, PDL: tl.constexpr,
 ):  # fmt: skip
-    """Grid (query heads, sequences): one output row from the partial rows of its splits.
-
-    With a plan num_splits is the number of its items, those of a sequence one after the other.
+    """Grid (query heads, sequences): one output row from the partial rows of its splits. With a plan num_splits is the
+    number of its items, those of a sequence one after the other.
     """
     head, seq, num_heads = tl.program_id(0), tl.program_id(1).to(tl.int64), tl.num_programs(0)
     # Before the wait: written by kernels that ended before the one waited for began to let this one in.
@@ -202,59 +202,59 @@ def merge_kernel(
 launch_decode, launch_merge = Launcher(decode_kernel), Launcher(merge_kernel)
 
 
-def decode(q, k_cache, v_cache, block_tables, seq_lens, options, out, lse, plan=None):
-    """Attend from q [num_seqs, num_q_heads, head_dim] over the cached tokens; fills `out` and, if given, `lse`.
-
-    Takes checked arguments.
+@lru_cache(4096)
+def ready(form, options, planned, with_lse, pairs, device):
+    """For calls of a form: the launches of decode and merge, and how many numbers the parts are; no merge, None and 0.
+    options: without sinks. planned: a plan's settings, or None. pairs: FP8 numbers are read in twos.
     """
-    num_seqs, num_heads, head_dim = q.shape
-    max_seq_len, scale, window, softcap, k_scale, v_scale, sinks = options
-    if num_seqs == 0:
-        return
+    (num_seqs, num_heads, head_dim), (_, block_size, num_kv_heads, dim) = form.q_shape, form.cache_shape
     if num_seqs > GRID_LIMIT:
         raise ValueError(f"seq_lens must have at most {GRID_LIMIT} sequences for backend 'triton', not {num_seqs}")
-    compute = compute_dtype(q, k_cache)
+    max_seq_len, scale, window, softcap, k_scale, v_scale = options
+    dtype_bytes, caches = form.cache_dtype.itemsize, (form.k_strides, form.v_strides)
+    if pairs:
+        dim, dtype_bytes, caches = dim // 2, 2, [(*(n // 2 for n in strides[:3]), 1) for strides in caches]
+    out_strides = form.out[1] if form.out else (num_heads * head_dim, head_dim, 1)
+    group, lanes = num_heads // num_kv_heads, max(16, power_of_2(dim))
+    programs = num_kv_heads * ceil_div(group, rows := min(max(16, power_of_2(group)), 64))
+    window = min(window or max_seq_len, max_seq_len)
+    tile, stages, split_tokens, num_splits, warps = planned or decode_launch(
+        lanes * dtype_bytes, programs, num_seqs, max(window, 1), multiprocessors(device)
+    )
+    no_table, no_lse, pdl = split_tokens > 0, not with_lse, dependent_launch(device)
+    num_rows = num_seqs if no_table else 1  # of items in the grid: a table's stand in one
+    decode = launch_decode.ready(
+        device, (programs, num_splits, num_rows),
+        (num_splits, split_tokens, window, *factors(scale, softcap, k_scale, v_scale), form.table_strides[0]),
+        (*form.q_strides, *caches[0], *caches[1], *out_strides),
+        (group, rows, dim, lanes, block_size, tile, caches[0] == caches[1],
+         compute_dtype(form.dtype, form.cache_dtype), pairs, not INTERPRETED, softcap is not None, pdl),
+        (form.dtype, form.cache_dtype, no_table, form.sinks is None, no_lse),
+        num_warps=warps, num_stages=stages, launch_pdl=pdl,
+    )  # fmt: skip
+    if num_rows * num_splits <= num_seqs:
+        return decode, None, 0
+    parts = 4 if num_rows * num_splits <= 4 * num_seqs else 32  # that a merge holds at a time
+    merge = launch_merge.ready(
+        device, (num_heads, num_seqs, 1), (num_splits, split_tokens, window), out_strides,
+        (head_dim, power_of_2(head_dim), parts, pdl), (form.dtype, no_table, no_lse),
+        num_warps=1, num_stages=1, launch_pdl=pdl,
+    )  # fmt: skip
+    return decode, merge, num_rows * num_splits * num_heads * (head_dim + 1)
+
+
+def decode(q, k_cache, v_cache, block_tables, seq_lens, options, out, lse, plan=None, form=None):
+    """Attend from q [num_seqs, num_q_heads, head_dim] over the cached tokens; fills `out` and, if given, `lse`. Takes
+    checked arguments, and their form.
+    """
+    device = q.get_device()
+    form = form or form_of(q, k_cache, v_cache, block_tables, seq_lens, None, out, options.sinks)
     pairs = in_pairs(k_cache) and in_pairs(v_cache)
     if pairs:
         k_cache, v_cache = k_cache.view(torch.int16), v_cache.view(torch.int16)
-    _, block_size, num_kv_heads, dim = k_cache.shape
-    device, group = q.get_device(), num_heads // num_kv_heads
-    rows, lanes = min(max(16, power_of_2(group)), 64), max(16, power_of_2(dim))
-    programs = num_kv_heads * ceil_div(group, rows)
-    window = max_seq_len if window is None else min(window, max_seq_len)
-    if plan and plan.launch:
-        (tile, stages, split_tokens, num_splits, warps), items, first_items = plan.launch, plan.items, plan.first_items
-    else:
-        items = first_items = None
-        tile, stages, split_tokens, num_splits, warps = decode_launch(
-            lanes * k_cache.element_size(), programs, num_seqs, max(window, 1), multiprocessors(device)
-        )
-    num_rows = num_seqs if items is None else 1  # of items in the grid: a table's stand in one
-    merge = num_rows * num_splits > num_seqs
-    pdl = dependent_launch(device)
-    part = no_parts(device)
+    planned, items, first_items = plan[3:] if plan else (None, None, None)
+    attend, merge, numbers = ready(form, options[:-1], planned, lse is not None, pairs, device)
+    part = torch.empty(numbers, dtype=torch.float32, device=form.device) if merge else no_parts(device)
+    attend(q, k_cache, v_cache, block_tables, seq_lens, items, options.sinks, out, lse, part)
     if merge:
-        part = q.new_empty(num_rows * num_splits * num_heads * (head_dim + 1), dtype=torch.float32)
-    scale *= k_scale or 1.0
-    numbers = (
-        num_splits, split_tokens, window, scale / softcap if softcap else scale * LOG2_E.value, float(v_scale or 1.0),
-        (softcap or 0.0) * LOG2_E.value, block_tables.stride(0),
-    )  # fmt: skip
-    k_strides, v_strides, out_strides = k_cache.stride(), v_cache.stride(), out.stride()
-    same, asm = k_strides == v_strides, not INTERPRETED
-    launch_decode(
-        device, (programs, num_splits, num_rows),
-        (q, k_cache, v_cache, block_tables, seq_lens, items, sinks, out, lse, part), numbers,
-        (*q.stride(), *k_strides, *v_strides, *out_strides),
-        (group, rows, dim, lanes, block_size, tile, same, compute, pairs, asm, softcap is not None, pdl),
-        (q.dtype, k_cache.dtype, items is None, sinks is None, lse is None),
-        num_warps=warps, num_stages=stages, launch_pdl=pdl,
-    )  # fmt: skip
-    if merge:
-        parts = FEW_PARTS if num_rows * num_splits <= FEW_PARTS * num_seqs else MANY_PARTS
-        launch_merge(
-            device, (num_heads, num_seqs, 1),
-            (part, seq_lens, first_items, out, lse), (num_splits, split_tokens, window), out_strides,
-            (head_dim, power_of_2(head_dim), parts, pdl), (q.dtype, first_items is None, lse is None),
-            num_warps=1, num_stages=1, launch_pdl=pdl,
-        )  # fmt: skip
+        merge(part, seq_lens, first_items, out, lse)

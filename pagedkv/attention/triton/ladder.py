@@ -140,7 +140,7 @@ def rung2(q, k_cache, v_cache, block_tables, seq_lens):
     """Like `rung0`."""
     out, heads, arguments, constants = _prepare(q, k_cache, v_cache, block_tables, seq_lens)
     group = constants["GROUP"]
-    constants.update(ROWS=max(16, power_of_2(group)), TILE=TILE, COMPUTE=compute_dtype(q, k_cache))
+    constants.update(ROWS=max(16, power_of_2(group)), TILE=TILE, COMPUTE=compute_dtype(q.dtype, k_cache.dtype))
     rung2_kernel[(heads // group, q.shape[0])](*arguments, **constants)
     return out
 

@@ -17,7 +17,7 @@ from triton.runtime import driver
 
 from pagedkv.attention.triton import INTERPRETED
 from pagedkv.sizing import ceil_div
-from pagedkv.tensors import is_fp8
+from pagedkv.tensors import FP8
 
 GRID_LIMIT = 65_535  # CUDA's, of a grid's second and third dimension
 LOG2_E = tl.constexpr(1.4426950408889634)
@@ -110,7 +110,7 @@ def prefill_splits(programs: int, longest: int, places: int) -> int:
     return max(1, min(max(once, often), MOST_SPLITS))
 
 
-def compute_dtype(q, cache):
+def compute_dtype(dtype, cache_dtype=None):
     """What the kernels multiply in: q's dtype, or float16 for FP8 caches: it holds their numbers, and more of a weight
     than bfloat16.
 
@@ -118,7 +118,13 @@ def compute_dtype(q, cache):
     """
     if INTERPRETED:
         return tl.float32  # the interpreter keeps bfloat16 as raw bits
-    return tl.float16 if is_fp8(cache) and q.dtype == torch.bfloat16 else DTYPES[q.dtype]
+    return tl.float16 if cache_dtype == FP8 and dtype == torch.bfloat16 else DTYPES[dtype]
+
+
+def factors(scale, softcap, k_scale, v_scale):
+    """What a kernel multiplies scores by, sums of values, and capped scores: scores end as logarithms to base 2."""
+    scale *= k_scale or 1.0
+    return scale / softcap if softcap else scale * LOG2_E.value, float(v_scale or 1.0), (softcap or 0.0) * LOG2_E.value
 
 
 @triton.jit
@@ -191,41 +197,59 @@ def dependent_launch(device: int) -> bool:
     return not INTERPRETED and torch.cuda.get_device_capability(device)[0] >= 9
 
 
+class Launch:
+    """One launch of a kernel, ready but for its tensors.
+
+    To find the compiled variant, Triton's binder looks at every argument, which takes longer than the launch. Here the
+    variant's handle is remembered, and run directly the next time: on addresses, so that the driver is not asked about
+    them, and without the hooks that Triton offers profilers.
+    """
+
+    def __init__(self, launcher, device, grid, numbers, strides, constants, dtypes, options):
+        self.launcher, self.device, self.grid, self.options = launcher, device, grid, options
+        self.plain = (*numbers, *strides, *constants)
+        self.variant = (device, dtypes, strides, constants, *options.values())
+        self.compiled = launcher.compiled.get(self.variant)
+
+    def __call__(self, *tensors):
+        device, together = self.device, 0
+        if device >= 0 and device != torch.cuda.current_device():
+            with torch.cuda.device(device):
+                return self(*tensors)
+        addresses = [None if tensor is None else tensor.data_ptr() for tensor in tensors]
+        for address in addresses:
+            together |= address or 0
+        compiled = self.compiled
+        if together % 16:  # which of them are unaligned is left to the binder
+            self.bind(tensors)
+        elif compiled is None:
+            self.compiled = self.launcher.compiled[self.variant] = self.bind(tensors)
+        else:
+            handles = driver.active.get_current_stream(device), compiled.function, compiled.packed_metadata
+            compiled.run(*self.grid, *handles, None, None, None, *addresses, *self.plain)
+
+    def bind(self, tensors):
+        """Launch by Triton's own way; returns the compiled variant. Triton from 3.10 on fuses multiplications and
+        additions only on request.
+        """
+        try:
+            return self.launcher.kernel[self.grid](*tensors, *self.plain, **self.options, enable_fp_fusion=True)
+        except (OSError, RuntimeError) as error:
+            if INTERPRETED or any(map(which, (os.environ.get("CC", "gcc"), "gcc", "clang"))):
+                raise
+            raise RuntimeError(NO_C_COMPILER) from error
+
+
 class Launcher:
     """Launches one kernel; its arguments are, in this order, tensors, numbers (those in do_not_specialize), strides and
-    constants.
-
-    To find the compiled variant, Triton's binder looks at every argument, which takes longer than the launch. Here a
-    variant is remembered under all that it depends on, and its handle is run directly the next time: on addresses, so
-    that the driver is not asked about them, and without the hooks that Triton offers profilers.
-    `dtypes` tells the tensors' types apart, and which are None.
+    constants. `dtypes` tells the tensors' types apart, and which are None.
     """
 
     def __init__(self, kernel):
         self.kernel, self.compiled = kernel, {}
 
-    def __call__(self, device, grid, tensors, numbers, strides, constants, dtypes, **launch):
-        if device >= 0 and device != torch.cuda.current_device():
-            with torch.cuda.device(device):
-                return self(device, grid, tensors, numbers, strides, constants, dtypes, **launch)
-        addresses, together = [None if tensor is None else tensor.data_ptr() for tensor in tensors], 0
-        for address in addresses:
-            together |= address or 0
-        aligned = together % 16 == 0
-        key = (device, aligned, dtypes, strides, constants, *launch.values())
-        compiled = self.compiled.get(key)
-        if compiled and aligned:
-            stream, no_hooks = driver.active.get_current_stream(device), (None, None, None)
-            handles = (stream, compiled.function, compiled.packed_metadata, *no_hooks)
-            compiled.run(*grid, *handles, *addresses, *numbers, *strides, *constants)
-        else:
-            # Which tensors are unaligned is left to the binder. Triton from 3.10 on fuses multiplications and additions
-            # only on request.
-            try:
-                self.compiled[key] = self.kernel[grid](
-                    *tensors, *numbers, *strides, *constants, **launch, enable_fp_fusion=True
-                )
-            except (OSError, RuntimeError) as error:
-                if INTERPRETED or any(map(which, (os.environ.get("CC", "gcc"), "gcc", "clang"))):
-                    raise
-                raise RuntimeError(NO_C_COMPILER) from error
+    def ready(self, device, grid, numbers, strides, constants, dtypes, **options) -> Launch:
+        return Launch(self, device, grid, numbers, strides, constants, dtypes, options)
+
+    def __call__(self, device, grid, tensors, numbers, strides, constants, dtypes, **options):
+        self.ready(device, grid, numbers, strides, constants, dtypes, **options)(*tensors)

@@ -18,6 +18,7 @@ from pagedkv.attention.triton.launch import (
     as_compute,
     as_output,
     compute_dtype,
+    factors,
     multiprocessors,
     no_parts,
     power_of_2,
@@ -171,8 +172,6 @@ def prefill(q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, option
     """
     num_tokens, num_heads, head_dim = q.shape
     max_seq_len, scale, window, softcap, k_scale, v_scale, sinks = options
-    if num_tokens == 0:
-        return
     _, block_size, num_kv_heads, _ = k_cache.shape
     num_seqs, group = seq_lens.shape[0], num_heads // num_kv_heads
     lanes = power_of_2(head_dim)
@@ -196,11 +195,8 @@ def prefill(q, k_cache, v_cache, block_tables, seq_lens, query_start_loc, option
     if splits > 1:
         part = q.new_empty(num_tokens, splits, num_heads, head_dim, dtype=torch.float32)
         part_lse = q.new_empty(num_tokens, splits, num_heads, dtype=torch.float32)
-    numbers = (
-        num_seqs, window, scale / softcap if softcap else scale * LOG2_E.value,
-        float(v_scale or 1.0), (softcap or 0.0) * LOG2_E.value, block_tables.stride(0),
-    )  # fmt: skip
-    same, compute = k_cache.stride() == v_cache.stride(), compute_dtype(q, k_cache)
+    numbers = num_seqs, window, *factors(scale, softcap, None, v_scale), block_tables.stride(0)
+    same, compute = k_cache.stride() == v_cache.stride(), compute_dtype(q.dtype, k_cache.dtype)
     launch_prefill(
         device,
         (slices, tiles, splits),

@@ -6,7 +6,7 @@ Lengths and batches need no variants of their own, but for the few settings that
 import torch
 
 from pagedkv.attention.options import Options
-from pagedkv.attention.plan import AttentionPlan, shape_of
+from pagedkv.attention.plan import AttentionPlan
 from pagedkv.attention.triton.decode import decode
 from pagedkv.attention.triton.launch import DecodeLaunch, multiprocessors, power_of_2
 from pagedkv.attention.triton.plan import cut
@@ -53,7 +53,7 @@ def warmup(k_cache, v_cache, num_q_heads, *, dtype=None, softcap=None, sinks=Fal
             launches = [(DecodeLaunch(tile, 3, tile, splits, num_warps),) for splits in (1, 2, 40)]
             launches += [cut(lengths, 1, 1, Settings(tile, num_warps, items, True)) for items in (1, 2, 40)]
             for launch in launches:
-                planned = AttentionPlan(shape_of(lengths, k_cache, num_q_heads), None, None, *launch)
+                planned = AttentionPlan((), None, None, *launch)
                 decode(q, k_cache, v_cache, tables, lengths, options, torch.empty_like(q), lse, planned)
     for num_tokens, longest in ((1, 4096), (65, 16_384)):  # small tiles of rows, in splits, and large ones
         options = Options(longest, scale=1.0, softcap=softcap, sinks=sinks)

@@ -58,7 +58,7 @@ def write(k, v, k_cache, v_cache, slot_mapping, *, k_scale, v_scale):
         (k, v, k_cache, v_cache, slot_mapping),
         (k_cache.shape[0] * k_cache.shape[1], float(k_scale or 1.0), float(v_scale or 1.0)),
         (*k.stride(), *v.stride(), *k_cache.stride(), *v_cache.stride()),
-        (num_kv_heads, head_dim, k_cache.shape[1], lanes, compute_dtype(k, k), fp8, INTERPRETED),
+        (num_kv_heads, head_dim, k_cache.shape[1], lanes, compute_dtype(k.dtype), fp8, INTERPRETED),
         (k.dtype, k_cache.dtype),
         num_warps=4, num_stages=1,
     )  # fmt: skip
