@@ -12,14 +12,14 @@ torch = pytest.importorskip("torch")
 
 from pagedkv.attention.reference import attention  # noqa: E402
 from pagedkv.bench import data as bench_data  # noqa: E402
-from pagedkv.bench import flashinfer_peers, prefill_sweep, report, sweep  # noqa: E402
+from pagedkv.bench import flashinfer_peers, prefill_sweep, report, sweep, timing  # noqa: E402
 from pagedkv.bench.__main__ import main  # noqa: E402
 from pagedkv.bench.cases import GRID, HELD_OUT, MAIN, Case, even, named, parse, ragged, shrunk  # noqa: E402
 from pagedkv.bench.data import contiguous, error, make, reference  # noqa: E402
 from pagedkv.bench.flashinfer_peers import FLASHINFER, ROUNDED  # noqa: E402
 from pagedkv.bench.peers import PEERS, Unsupported, index_put, ours, sdpa  # noqa: E402
 from pagedkv.bench.run import accuracy, measure_case  # noqa: E402
-from pagedkv.bench.timing import Timing, measure  # noqa: E402
+from pagedkv.bench.timing import Timing, measure, measure_in_turns  # noqa: E402
 
 CPU = torch.device("cpu")
 PAGED = ("FlashInfer, tensor cores", "FlashInfer, XQA", "cuDNN, paged")
@@ -177,6 +177,46 @@ def test_a_timing_is_the_median_of_its_runs_medians(monkeypatch):
     monkeypatch.setattr("pagedkv.bench.timing.time.perf_counter", lambda: next(seconds))
     timing = measure(lambda copy: None, 1, CPU, runs=2)
     assert timing.runs_us == pytest.approx([1, 3]) and timing.us == pytest.approx(2)
+
+
+def test_several_are_timed_in_turns():
+    """So that a spell in which the machine is slow meets all of them."""
+    seen = []
+    calls = {name: lambda copy, name=name: seen.append((name, copy)) for name in ("ours", "theirs")}
+    timings = measure_in_turns(calls, 2, CPU, runs=2)
+    once_each = [("ours", 0), ("theirs", 0)]
+    assert seen == once_each + 6 * [*once_each, ("ours", 1), ("theirs", 1)]
+    assert {name: len(timing.runs_us) for name, timing in timings.items()} == {"ours": 2, "theirs": 2}
+
+
+def test_a_gpu_replays_in_turns_and_settles_first(monkeypatch):
+    """On a card that this test stands in for: it is slow in the first replays, and a call of "theirs" takes 2 µs."""
+    clock, seen = [0.0], []
+
+    class Event:
+        def __init__(self, enable_timing):
+            self.at = None
+
+        def record(self):
+            self.at = clock[0]
+
+        def elapsed_time(self, other):
+            return other.at - self.at  # ms
+
+    def captured(call, copies, once=False):
+        def replay():
+            seen.append(call)
+            clock[0] += call * 0.1 + 5.0 * (len(seen) <= 2 * timing.SETTLING)
+
+        return SimpleNamespace(replay=replay), 100  # calls
+
+    monkeypatch.setattr(timing, "captured", captured)
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    timings = measure_in_turns({"ours": 1, "theirs": 2}, 4, torch.device("cuda"), runs=2)
+    assert seen == [1, 2] * (timing.SETTLING + 2 * timing.REPLAYS)
+    assert {name: found.us for name, found in timings.items()} == pytest.approx({"ours": 1.0, "theirs": 2.0})
+    assert timings["ours"].runs_us == pytest.approx([1.0, 1.0]) and timings["ours"].host_us is None
 
 
 def test_the_mean_takes_the_peers_better_variant_and_each_case_once():

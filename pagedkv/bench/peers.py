@@ -16,7 +16,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from pagedkv.attention.paged import paged_attention, plan_attention, write_kv
 from pagedkv.bench.data import Call, Data, Unsupported, contiguous
 from pagedkv.bench.flashinfer_peers import FLASHINFER
-from pagedkv.bench.timing import measure
+from pagedkv.bench.timing import captured, measure_in_turns
 
 
 def ours(backend: str) -> Callable[[Data], Call]:
@@ -107,16 +107,18 @@ def sdpa(data: Data) -> Call:
 
     if device.type != "cuda":
         return grouped
-    timed = []
+    calls = {}
     for form in (packed, grouped) if n == 1 else (grouped,):
         for kind in (SDPBackend.FLASH_ATTENTION, SDPBackend.CUDNN_ATTENTION, SDPBackend.EFFICIENT_ATTENTION):
             call = under(form, kind)
             # A backend that does not take these shapes warns at length and raises.
             with warnings.catch_warnings(action="ignore"), suppress(RuntimeError):
-                timed.append((measure(call, data.copies, device, 1, host=False).us, len(timed), call))
-    if not timed:
+                captured(call, data.copies)
+                calls[len(calls)] = call
+    if not calls:
         raise Unsupported("no backend of PyTorch's attention takes these shapes")
-    return min(timed)[2]
+    timings = measure_in_turns(calls, data.copies, device, 1)
+    return calls[min(calls, key=lambda number: timings[number].us)]
 
 
 def index_put(data: Data) -> Call:

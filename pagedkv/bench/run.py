@@ -12,7 +12,7 @@ from pagedkv.bench.cases import Case, even
 from pagedkv.bench.data import WRONG, Data, checked, contiguous, error, make, reference
 from pagedkv.bench.flashinfer_peers import ROUNDED
 from pagedkv.bench.peers import Unsupported, ours
-from pagedkv.bench.timing import Timing, measure
+from pagedkv.bench.timing import Timing, measure_in_turns
 
 HOST_TIMED = ("pagedkv", "FlashInfer")  # by the start of the name: the rest run under wrappers that would be counted
 
@@ -47,7 +47,7 @@ def measure_case(
     if ceilings:
         kind = "copy" if case.kind == "write" else "read"
         record["ceiling_us"] = getattr(ceilings, f"{kind}_us")(case.bytes)
-    results, left_out, failed = {}, {}, {}
+    calls, distances, left_out, failed = {}, {}, {}, {}
     for name, prepare in implementations.items():
         try:
             call = prepare(data)
@@ -64,12 +64,12 @@ def measure_case(
         if distance > (ROUNDED.get(name, WRONG) if case.cache == "fp8" else WRONG):
             failed[name] = f"wrong: {distance:.1e} from float64"
             continue
-        if (
-            not results
-        ):  # the float64 answer has just lowered the card's clocks, and whoever comes first would pay for it
-            measure(call, data.copies, device, runs, host=False)
-        timing = measure(call, data.copies, device, runs, host=name.startswith(host))
-        results[name] = timing.asdict() | {"error": distance} | _rates(case, timing, record.get("ceiling_us"))
+        calls[name], distances[name] = call, distance
+    timings = measure_in_turns(calls, data.copies, device, runs, host)
+    results = {
+        name: timing.asdict() | {"error": distances[name]} | _rates(case, timing, record.get("ceiling_us"))
+        for name, timing in timings.items()
+    }
     return record | {
         "results": results,
         "left_out": left_out,
