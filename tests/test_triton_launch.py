@@ -51,9 +51,11 @@ def recorded(monkeypatch):
     for one in launchers():
         monkeypatch.setattr(one, "kernel", Recorder())
         monkeypatch.setattr(one, "compiled", {})
-    decode.ready.cache_clear()  # it remembers what was compiled
+    for module in (decode, write):  # they remember what was compiled
+        module.ready.cache_clear()
     yield launchers()
-    decode.ready.cache_clear()
+    for module in (decode, write):
+        module.ready.cache_clear()
 
 
 def call_all_three(batch, longest, cache):

@@ -1,5 +1,7 @@
 """Write the K and V of new tokens into the cache, each token at the slot that its block table gave it."""
 
+from functools import lru_cache
+
 import triton
 import triton.language as tl
 
@@ -7,7 +9,7 @@ from pagedkv.attention.triton import INTERPRETED
 from pagedkv.attention.triton.fp8 import to_e4m3
 from pagedkv.attention.triton.launch import Launcher, compute_dtype, power_of_2
 from pagedkv.sizing import ceil_div
-from pagedkv.tensors import is_fp8
+from pagedkv.tensors import FP8
 
 
 @triton.jit(do_not_specialize=["num_slots", "k_scale", "v_scale"])
@@ -46,19 +48,25 @@ def write_kernel(
 launch_write = Launcher(write_kernel)
 
 
+@lru_cache(4096)
+def ready(shape, k_strides, v_strides, cache_shape, kc_strides, vc_strides, dtype, cache_dtype, scales, device):
+    """The launch for tokens and caches of these shapes, strides and dtypes."""
+    (num_tokens, num_kv_heads, head_dim), (num_blocks, block_size, *_) = shape, cache_shape
+    lanes = min(power_of_2(num_kv_heads * head_dim), 1024)
+    return launch_write.ready(
+        device, (num_tokens, ceil_div(num_kv_heads * head_dim, lanes), 1), (num_blocks * block_size, *scales),
+        (*k_strides, *v_strides, *kc_strides, *vc_strides),
+        (num_kv_heads, head_dim, block_size, lanes, compute_dtype(dtype), cache_dtype == FP8, INTERPRETED),
+        (dtype, cache_dtype), num_warps=4, num_stages=1,
+    )  # fmt: skip
+
+
 def write(k, v, k_cache, v_cache, slot_mapping, *, k_scale, v_scale):
     """Write k and v [num_tokens, num_kv_heads, head_dim] at slot_mapping [num_tokens]. Arguments are checked."""
-    num_tokens, num_kv_heads, head_dim = k.shape
-    if num_tokens == 0:
+    if k.shape[0] == 0:
         return
-    lanes = min(power_of_2(num_kv_heads * head_dim), 1024)
-    fp8 = is_fp8(k_cache)
-    launch_write(
-        k.get_device(), (num_tokens, ceil_div(num_kv_heads * head_dim, lanes), 1),
-        (k, v, k_cache, v_cache, slot_mapping),
-        (k_cache.shape[0] * k_cache.shape[1], float(k_scale or 1.0), float(v_scale or 1.0)),
-        (*k.stride(), *v.stride(), *k_cache.stride(), *v_cache.stride()),
-        (num_kv_heads, head_dim, k_cache.shape[1], lanes, compute_dtype(k.dtype), fp8, INTERPRETED),
-        (k.dtype, k_cache.dtype),
-        num_warps=4, num_stages=1,
+    launch = ready(
+        k.shape, k.stride(), v.stride(), k_cache.shape, k_cache.stride(), v_cache.stride(), k.dtype, k_cache.dtype,
+        (float(k_scale or 1.0), float(v_scale or 1.0)), k.get_device(),
     )  # fmt: skip
+    launch(k, v, k_cache, v_cache, slot_mapping)
