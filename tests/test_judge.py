@@ -274,6 +274,11 @@ def test_a_wrong_function_gets_one_sentence(name):
     assert sentence(SUM, answer) == sentence(SUM, answer)
 
 
+def test_none_is_no_forgotten_return_where_it_is_right_in_some_cases():
+    part = calls("t", lambda n: n if n % 2 else None, [(1,), (2,)])
+    assert sentence(part, lambda n: print(end="")).startswith("it returns None in every call, which is right in some")
+
+
 def test_a_message_with_a_number_of_a_hidden_case_is_not_quoted():
     assert sentence(SUM, lambda xs, n: {}[xs[0]]).endswith("of its cell")
     assert sentence(SUM, lambda xs, n: missing).endswith("(name 'missing' is not defined)")  # noqa: F821

@@ -121,7 +121,9 @@ def calls(
             if _first_difference(wrong, inputs, results, rtol) is None:
                 raise Wrong(sentence)
         if all(result is None for result in results):
-            raise Wrong("it returns nothing; is the return missing?")
+            sometimes = any(reference(*copy.deepcopy(case)) is None for case in inputs)
+            what = "None in every call, which is right in some only" if sometimes else "nothing"
+            raise Wrong(f"it returns {what}; is the return missing?")
         fixed = {freeze(case) for case in _drawn(title + ", again", cases)}
         quoted = [
             (_quoted(function, reference, case), slip) for case, result in zip(inputs, results, strict=True)

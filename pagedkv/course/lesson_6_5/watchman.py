@@ -107,6 +107,7 @@ MISTAKES = (
     (_judging(books=("leak", "leak")), "a block that a table names and the pool calls free is given away, not leaked"),
     (_judging(books=("leak", None)), "a block that a table names and the pool calls free is given away"),
     (_judging(books=(None, "given away")), "a block that is neither free nor named by any table has leaked"),
+    (_judging(books=(None, None)), "blocks are not looked at: compare how many are taken with how many tables name"),
     (_judging(words=lambda now, mine, right: mine == right),
      "an answer that is still being written is shorter than the right one: compare as far as it goes"),
     (_judging(words=lambda now, mine, right: True), "tokens are not compared"),
