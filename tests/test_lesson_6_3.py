@@ -82,6 +82,16 @@ def takes_from_the_lists(free, held, needs):
     return gone
 
 
+def searched(room, wants):
+    """Tries how many stay, from all down to none; `room` and `wants` are what it thinks of."""
+
+    def wrong(free, held, needs):
+        stays = (kept for kept in range(len(held), 0, -1) if wants(needs, kept) <= room(free, held, kept))
+        return len(held) - next(stays, 0)
+
+    return wrong
+
+
 WRONG = {
     name: [(wrong, sentence) for wrong, sentence in mistakes]
     for name, mistakes in (
@@ -92,14 +102,17 @@ WRONG = {
 }
 WRONG["6.3-victims"] += [
     (takes_from_the_lists, "changes its input"),
-    (lambda f, h, n: len(h) - exercises.victims(f, h, n), "should return"),
+    (searched(lambda free, held, kept: free, lambda needs, kept: sum(needs[:kept])), "they are free then"),
+    (searched(lambda free, held, kept: free + sum(held[kept:]), lambda needs, kept: sum(needs)), "no longer needs"),
     (lambda f, h, n: list(range(exercises.victims(f, h, n))), "a whole number is expected"),
 ]
 WRONG["6.3-requeue"] += [
+    (lambda p, m, s, n: (s if n == 0 else p + n, m - n), "or the rest of the prompt"),
     (lambda p, m, s, n: exercises.requeue(p, m, s, n)[::-1], "should return"),
     (lambda p, m, s, n: p + n, "is expected"),
 ]
 WRONG["6.3-swap"] += [
+    (lambda t, b, *others: costs.swap_seconds(t, b, *others) * t / b / -(-t // b), "move whole"),
     (lambda *case: 1e6 * costs.swap_seconds(*case), "too large"),
     (lambda *case: costs.swap_seconds(*case) * 0.75, "too small"),
 ]

@@ -1,5 +1,8 @@
 """Exercises of lesson 6.3: how many have to go, what comes back, and what the copies cost."""
 
+from functools import partial
+from operator import truediv
+
 from pagedkv.course.judge.exercise import Exercise, calls
 from pagedkv.course.lesson_6_3.costs import swap_seconds
 from pagedkv.sizing import MODELS, KVShape, ceil_div
@@ -15,17 +18,20 @@ def victims(free, held, needs):
     return len(held) - kept
 
 
-def _going(free, held, needs, *, back=lambda held, i: held[i], wants=lambda needs, kept: sum(needs[:kept]), reach=0):
+def _going(
+    free, held, needs, *, back=lambda held, i: held[i], wants=lambda needs, kept: sum(needs[:kept]), reach=0, last=1
+):
+    """`last`: how many stay where it goes on to the end."""
     kept, room = len(held), free
-    while kept > 1 and wants(needs, kept) > room + reach:
+    while kept > last and wants(needs, kept) > room + reach:
         kept -= 1
         room += back(held, kept)
     return len(held) - kept
 
 
-def _oldest(free, held, needs):
+def _oldest(free, held, needs, last=1):
     gone = 0
-    while gone < len(held) - 1 and sum(needs[gone:]) > free + sum(held[:gone]):
+    while gone < len(held) - last and sum(needs[gone:]) > free + sum(held[:gone]):
         gone += 1
     return gone
 
@@ -36,13 +42,20 @@ def _largest(free, held, needs):
 
 
 VICTIMS_MISTAKES = [
-    (
-        lambda f, h, n: _going(f, h, n, wants=lambda needs, kept: sum(needs)),
-        "a request that has to go no longer needs a block",
-    ),
+    (partial(slip, last=last), sentence)
+    for slip, sentence in (
+        (
+            partial(_going, wants=lambda needs, kept: sum(needs)),
+            "a request that has to go no longer needs a block",
+        ),
+        (partial(_going, back=lambda held, i: 1), "a victim gives back all of its blocks, not one"),
+        (partial(_going, back=lambda held, i: 0), "a victim gives back all of its blocks: they are free then"),
+        (_oldest, "the last admitted goes first, at the end of the lists"),
+    )
+    for last in (1, 0)
+] + [
     (lambda f, h, n: max(0, sum(n) - f), "a victim gives back all of its blocks, not one"),
-    (lambda f, h, n: _going(f, h, n, back=lambda held, i: 1), "a victim gives back all of its blocks, not one"),
-    (_oldest, "the last admitted goes first, at the end of the lists"),
+    (lambda f, h, n: len(h) - victims(f, h, n), "that is how many stay"),
     (_largest, "the last admitted goes, however much it holds"),
     (
         lambda f, h, n: _going(f, h, n, reach=-1),
@@ -87,7 +100,10 @@ def requeue(prompt, max_new, stored, sampled):
 
 
 REQUEUE_MISTAKES = [
-    (lambda p, m, s, n: (s, m - n), "the token that was sampled last is known and not stored: it runs too"),
+    (
+        lambda p, m, s, n: (s, m - n),
+        "more is known than was stored: the token that was sampled last, or the rest of the prompt, runs too",
+    ),
     (lambda p, m, s, n: (s + 1, m - n), "in a prompt that is stored in part, more than one token is left to run"),
     (
         lambda p, m, s, n: (p, m),
@@ -120,9 +136,9 @@ def _prefilling(random):
 # swap
 
 
-def _swap(copies=None, moved=None, ways=2, waits=True):
+def _swap(copies=None, moved=None, ways=2, waits=True, in_blocks=ceil_div):
     def wrong(tokens, block_size, shape, bandwidth, latency, gathered):
-        blocks = ceil_div(tokens, block_size)
+        blocks = in_blocks(tokens, block_size)
         count = (copies or (lambda blocks, shape: blocks * shape.num_layers * 2))(blocks, shape)
         count = 1 if gathered else count
         moving = (moved or (lambda tokens, blocks, size, shape: blocks * size * shape.bytes_per_token))(
@@ -159,6 +175,7 @@ SWAP_MISTAKES = [
         _swap(moved=lambda tokens, blocks, size, shape: tokens * shape.bytes_per_token),
         "blocks move whole, the last one too",
     ),
+    (_swap(in_blocks=truediv), "blocks move whole, the last one too"),
     (
         _swap(moved=lambda tokens, blocks, size, shape: tokens // size * size * shape.bytes_per_token),
         "the last block, partly filled, moves too",
