@@ -135,6 +135,8 @@ WRONG_BENCHMARKS = {
     "the same tensors": (variant(copies=1), "walk over all `card.copies` copies"),
     "two in turn": (variant(copies=2), "walk over all `card.copies` copies"),
     "one run": (variant(runs=1, warm=True), "their median"),
+    "one run after two": (variant(average=lambda times: times[2], runs=3), "their median"),
+    "three runs": (variant(runs=3), "of five stretches"),
     "mean": (variant(average=mean), "their median"),
     "maximum": (variant(average=max), "their median"),
     "eager": (variant(graph=False), "capture the calls in a graph"),

@@ -16,15 +16,15 @@ class Card:
     """One kernel on `copies` copies of its tensors; the L2 cache holds the last `cached` of those that were read.
 
     The kernel takes `kernel_us` on the card when it reads from memory; a launch takes `launch_us` of the host's time,
-    the first one `compile_us` more. `shared`: something else uses the card now and then.
+    the first one `compile_us` more. `shared`: something else uses the card now and then; `stretches` of work are over.
     """
 
-    def __init__(self, kernel_us, launch_us=20.0, compile_us=0.0, copies=8, cached=0, shared=False):
+    def __init__(self, kernel_us, launch_us=20.0, compile_us=0.0, copies=8, cached=0, shared=False, stretches=0):
         self.copies = copies
         self._kernel_us, self._launch_us, self._compile_us = kernel_us, launch_us, compile_us
         self._shared, self._recent = shared, deque(maxlen=cached)
         self._host = self._done = 1000.0  # µs: the host's clock, and when the card will have run all it was given
-        self._stretches = 0
+        self._stretches = stretches
 
     def clock(self) -> float:
         """The host's clock, in µs."""
