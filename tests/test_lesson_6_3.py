@@ -103,6 +103,10 @@ WRONG = {
 WRONG["6.3-victims"] += [
     (takes_from_the_lists, "changes its input"),
     (searched(lambda free, held, kept: free, lambda needs, kept: sum(needs[:kept])), "they are free then"),
+    (
+        searched(lambda free, held, kept: free + sum(held[kept:]) - 1, lambda needs, kept: sum(needs[:kept])),
+        "not one more",
+    ),
     (searched(lambda free, held, kept: free + sum(held[kept:]), lambda needs, kept: sum(needs)), "no longer needs"),
     (lambda f, h, n: list(range(exercises.victims(f, h, n))), "a whole number is expected"),
 ]

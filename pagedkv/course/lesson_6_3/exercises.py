@@ -51,16 +51,13 @@ VICTIMS_MISTAKES = [
         (partial(_going, back=lambda held, i: 1), "a victim gives back all of its blocks, not one"),
         (partial(_going, back=lambda held, i: 0), "a victim gives back all of its blocks: they are free then"),
         (_oldest, "the last admitted goes first, at the end of the lists"),
+        (partial(_going, reach=-1), "it is enough when as many blocks are free as are needed, not one more"),
     )
     for last in (1, 0)
 ] + [
     (lambda f, h, n: max(0, sum(n) - f), "a victim gives back all of its blocks, not one"),
     (lambda f, h, n: len(h) - victims(f, h, n), "that is how many stay"),
     (_largest, "the last admitted goes, however much it holds"),
-    (
-        lambda f, h, n: _going(f, h, n, reach=-1),
-        "it is enough when as many blocks are free as are needed, not one more",
-    ),
     (lambda f, h, n: int(sum(n) > f), "one victim may not be enough"),
     (lambda f, h, n: _going(0, h, n), "blocks that are free already count too"),
 ]
