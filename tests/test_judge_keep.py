@@ -105,10 +105,10 @@ def test_a_function_under_another_name_brings_its_helper(capsys):
 
 
 def test_an_import_is_kept_as_it_was_written(folder, capsys):
-    source = "from hashlib import sha256 as name_of\nfrom torch import softmax\n\ndef f(x): return name_of(x), softmax"
+    source = "from hashlib import sha256 as name_of\nfrom numpy import argsort\n\ndef f(x): return name_of(x), argsort"
     assert "hash: kept" in kept("hash", cell(source).f, capsys)
     text = (folder / "hash.py").read_text()
-    assert "from hashlib import sha256 as name_of\n" in text and "from torch import softmax\n" in text
+    assert "from hashlib import sha256 as name_of\n" in text and "from numpy import argsort\n" in text
 
 
 def test_a_class_without_methods_a_dataclass_and_a_named_tuple_are_found(capsys):
@@ -138,7 +138,7 @@ def test_a_kernel_runs_from_its_file(capsys):
 @pytest.mark.parametrize(
     ("sources", "name", "reason"),
     [
-        (("pool = object()", "def f(): return pool"), "f", "it uses pool, a object of the notebook"),
+        (("pool = object()", "def f(): return pool"), "f", "it uses pool, an object of the notebook"),
         (("f = lambda x: x",), "f", "a lambda has no name"),
         (("def g():\n    def f(): return 1\n    return f\n\nf = g()",), "f", "f is not written at the top of a cell"),
         (
@@ -235,6 +235,8 @@ def test_a_name_that_no_exercise_has_is_an_error_that_lists_those_there_are(monk
 @pytest.mark.usefixtures("references_are_answers")
 @pytest.mark.parametrize("name", ["3.1-pool", "3.3-names", "3.3-match", "4.1-decode"])
 def test_the_packages_part_passes_the_check_that_the_learners_has_to(name, monkeypatch):
+    if name == "4.1-decode":
+        pytest.importorskip("torch")
     monkeypatch.setattr("pagedkv.course.lesson_3_1.walk._reason", lambda cls: None)
     role = find(name).role
     part = role.package()

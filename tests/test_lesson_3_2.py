@@ -16,7 +16,7 @@ from pagedkv.course.lesson_3_2 import appending, exercises, predictions
 def torch_for_tensors(request):
     """An answer to 3.2-write can be judged only where PyTorch is installed."""
     case = request.node.callspec.params if hasattr(request.node, "callspec") else {}
-    if case.get("name") == "3.2-write" and "answer" in case:
+    if case.get("name") == "3.2-write":
         pytest.importorskip("torch")
 
 

@@ -46,7 +46,8 @@ def kind(value) -> str:
     for types_, words in _WORDS:
         if issubclass(type(value), types_):
             return words
-    return f"a {type(value).__name__}"
+    name = type(value).__name__
+    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
 
 
 _WORDS = (

@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import FunctionType, ModuleType
 
+from pagedkv.course.judge.compare import kind
+
 
 class NotKept(Exception):
     """Why a part cannot be kept, in words that follow "not kept: "."""
@@ -64,8 +66,7 @@ class _Module:
                 self.definitions.append(f"{name} = {defined}")
         else:
             raise NotKept(
-                f"it uses {name}, a {type(value).__name__} of the notebook; hand it over as an argument, or make it "
-                "inside"
+                f"it uses {name}, {kind(value)} of the notebook; hand it over as an argument, or make it inside"
             )
         self.names[name] = value
 
@@ -111,7 +112,10 @@ def _functions(value) -> list[FunctionType]:
     members = (getattr(member, "fget", None) or getattr(member, "__func__", member) for member in vars(value).values())
     found = [inspect.unwrap(member) for member in members if callable(member)]
     own = (f for f in found if isinstance(f, FunctionType) and f.__module__ == value.__module__)
-    return [f for f in own if linecache.getlines(f.__code__.co_filename)]
+    files = (
+        (f, f.__code__.co_filename) for f in own
+    )  # a dataclass's methods are of "<string>", which python -c is too
+    return [f for f, file in files if file != "<string>" and linecache.getlines(file)]
 
 
 def _definition(value) -> tuple[ast.AST, str]:
