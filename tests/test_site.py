@@ -123,6 +123,7 @@ SEEN = """async () => {
     explorers: all('.explorer').map(box => box.dataset.name), open: all('article details[open]').length,
     printed: [...new Set(all('.cell_output pre').map(text => getComputedStyle(text).fontSize))],
     signatures: all('.sig').map(signature => signature.textContent),
+    pipes: all('article p').map(text => text.textContent.trim()).filter(text => text.startsWith('|')),
     folded: all('details.hide').length, turns: all('.next-page, .prev-page').length,
   };
 }"""
@@ -192,6 +193,11 @@ def test_every_formula_is_drawn_and_no_page_scrolls_sideways(visits):
     assert {name for name, shown in seen.items() if shown["drawn"] != shown["formulas"]} == set()
     assert sum(shown["formulas"] for shown in seen.values()) > 100
     assert {name for name, shown in seen.items() if shown["width"] > WIDTH or shown["wider"] > 0} == set()
+
+
+@pytest.mark.browser
+def test_every_table_is_drawn(visits):
+    assert {name: shown["pipes"] for name, shown in visits[0].items() if shown["pipes"]} == {}
 
 
 @pytest.mark.browser

@@ -9,6 +9,7 @@ extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.viewcode", "sphinx_co
 exclude_patterns = ["_static/**"]
 
 nb_execution_mode = "off"  # pages show what is stored
+nb_render_markdown_format = "myst"  # what a cell displays, as what stands around it: with tables
 nb_ipywidgets_js = {}  # no script of another host
 nb_code_prompt_show, nb_code_prompt_hide = "Show what the cell prints", "Hide what the cell prints"
 myst_enable_extensions = ["dollarmath", "amsmath"]
