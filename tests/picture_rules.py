@@ -108,8 +108,14 @@ def misused_hatches(svg: str) -> list[str]:
     return found
 
 
+THINGS = "blocks|bytes|items|KV heads|partial results|preemptions|programs|slots|stages|steps|tokens|warps"
+ONE_OF_MANY = re.compile(rf"(?<![\d.,])\b1 (?:{THINGS})\b")
+
+
 def assert_legible(svg: str) -> None:
-    """No text leaves the picture, no two overlap, no line runs through one, and a hatch has its one meaning."""
+    """No text leaves the picture, no two overlap, no line runs through one, a hatch has its one meaning, and one thing
+    is no plural.
+    """
     root, written = ElementTree.fromstring(svg), text_boxes(svg)
     width, height = float(root.get("width")), float(root.get("height"))
     faults = {
@@ -117,6 +123,7 @@ def assert_legible(svg: str) -> None:
         "overlapping": overlaps(written),
         "crossed": crossings(svg),
         "misused": misused_hatches(svg),
+        "plural": ONE_OF_MANY.findall("\n".join([root.get("aria-label", ""), *root.itertext()])),
     }
     assert not any(faults.values()), faults
 

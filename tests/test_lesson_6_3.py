@@ -259,7 +259,7 @@ PICTURES = {
         "Bills", {"A": dict.fromkeys(pictures.LINES, {1: 700.0, 16: 50.0}), "B": {"gathered": {1: 3.0, 16: 3.1}}}
     ),
     "bars": lambda: bars.bars(
-        "Bars", {"31 blocks": {"again": 333, "copied": 0}, "60": {"again": 1, "copied": 9}}, "tokens"
+        "Bars", {"31 blocks": {"again": 333, "copied": 0}, "60": {"again": 2, "copied": 9}}, "tokens"
     ),
     "one bar each": lambda: bars.bars("Bars", {"a": {"steps": 3}, "b": {"steps": 0}}, "steps", ["a fact"]),
 }
@@ -273,8 +273,9 @@ def test_the_picture_is_legible(name):
 
 def test_bars_are_as_long_as_their_numbers():
     canvas, alt = PICTURES["bars"]()
-    assert_to_scale([*widths(canvas, bars.COLOURS[0]), *widths(canvas, bars.COLOURS[1])], [333, 1, 0, 9])
+    assert_to_scale([*widths(canvas, bars.COLOURS[0]), *widths(canvas, bars.COLOURS[1])], [333, 2, 0, 9])
     assert "31 blocks: again 333 tokens, copied 0 tokens" in alt
+    assert "a: steps 3; b: steps 0." in PICTURES["one bar each"]()[1]
 
 
 def test_a_life_is_as_long_as_its_steps_and_says_what_runs_at_once():

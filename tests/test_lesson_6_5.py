@@ -556,7 +556,7 @@ def test_the_parts_are_legible_and_yours_stand_out():
     assert "1,234 calls" in texts(canvas)
 
 
-@pytest.mark.parametrize(("name", "step"), [("", 12), ("A", 20), ("B", 14), ("C", 47)])
+@pytest.mark.parametrize(("name", "step"), [("", 12), ("A", 20), ("B", 14), ("B", 21), ("C", 47)])
 def test_what_is_held_is_legible_and_the_books_are_right(name, step):
     seen = faults.run(name)
     canvas, words = pictures.held("An engine", seen, faults.NUM_BLOCKS, step, faults.right_tokens())

@@ -35,6 +35,6 @@ def bars(title: str, rows: Mapping[str, Mapping[str, float]], unit: str, facts: 
         canvas.text(left, bottom + 8 + 26 * i, fact, bold=i == 0)
     said = []
     for label, row in rows.items():
-        said.append(f"{label}: " + ", ".join(f"{name} {row[name]:,} {unit}".strip() for name in names))
+        said.append(f"{label}: " + ", ".join(f"{name} {row[name]:,} {unit * (unit != name)}".strip() for name in names))
     words = "; ".join(said)
     return canvas, f"{title}, as bars. {words}.{''.join(f' {fact}.' for fact in facts)}"

@@ -78,6 +78,11 @@ def text_width(text: str, size: float = TEXT, mono: bool = False) -> float:
     return size * (0.602 * len(text) if mono else sum(map(_advance, text)))
 
 
+def counted(number: int, thing: str) -> str:
+    """ "1 block", "1,234 blocks"."""
+    return f"{number:,} {thing}{'s' * (number != 1)}"
+
+
 def _advance(letter: str) -> float:
     """The advance of a letter of DejaVu Sans in ems, by class."""
     if letter in "ijlI.,:;'|! ":

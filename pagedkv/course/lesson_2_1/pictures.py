@@ -30,7 +30,8 @@ def kv_size(name: str, shape: Shape, num_tokens: int, batch: int) -> tuple[Canva
     """
     canvas = Canvas(style.WIDTH, 440)
     one = shape.bytes_for(num_tokens)
-    title = f"{name}: {batch:,} × {num_tokens:,} tokens take {in_words(one * batch)}"
+    each = style.counted(num_tokens, "token")
+    title = f"{name}: {batch:,} × {each} take {in_words(one * batch)}"
     canvas.text(20, 24, title, size=style.TITLE, bold=True)
     product = _product(canvas, shape, y=54)
     kept = _kept_by_layers(canvas, shape, num_tokens, y=136)
@@ -57,7 +58,7 @@ def _product(canvas: Canvas, shape: Shape, y) -> str:
     else:
         factors = [(2, "K and V"), (shape.num_layers, "layers"), (shape.num_kv_heads, "KV heads")]
         factors.append((shape.head_dim, "numbers a head"))
-    factors.append((shape.dtype_bytes, "bytes a number"))
+    factors.append((shape.dtype_bytes, f"byte{'s' * (shape.dtype_bytes > 1)} a number"))
     x = 20
     for index, (number, words) in enumerate(factors):
         width = max(84, style.text_width(words))
@@ -76,8 +77,9 @@ def _kept_by_layers(canvas: Canvas, shape: Shape, num_tokens: int, y) -> list[st
     width = (style.WIDTH - 20 - LEFT) / len(kept)
     for layer, tokens in enumerate(kept):
         x, height = LEFT + layer * width, 52 * tokens / num_tokens
-        canvas.rect(x, y, width, 52, style.FREE, line=0.6, tip=f"layer {layer}: {tokens:,} tokens")
-        canvas.rect(x, y + 52 - height, width, height, style.TOKEN, line=0.6, tip=f"layer {layer}: {tokens:,} tokens")
+        tip = f"layer {layer}: {style.counted(tokens, 'token')}"
+        canvas.rect(x, y, width, 52, style.FREE, line=0.6, tip=tip)
+        canvas.rect(x, y + 52 - height, width, height, style.TOKEN, line=0.6, tip=tip)
     canvas.text(LEFT - 12, y + 17, "kept by", anchor="end")
     canvas.text(LEFT - 12, y + 35, "each layer", anchor="end")
     full, few = kept.count(num_tokens), min(kept)

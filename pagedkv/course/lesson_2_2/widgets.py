@@ -1,6 +1,6 @@
 """The widgets of lesson 2.2: an arena to fill by hand, one request under every policy, two whole runs side by side."""
 
-from pagedkv.course.draw import widget
+from pagedkv.course.draw import style, widget
 from pagedkv.course.draw.arena import playground
 from pagedkv.course.draw.timeline import side_by_side
 from pagedkv.course.lesson_2_2 import pictures
@@ -56,7 +56,7 @@ def arena_playground_svg(operations=ARENA_START, kind: str = "first fit") -> str
         last = f"freed r{value}" if verb == "free" else f"allocated {value} slots"
     title = f"{kind}: {'OutOfMemory' if error else last}"
     best = smallest_refused(operations, kind)
-    so_far = "none" if best is None else f"{best} slot{'s' * (best > 1)}"
+    so_far = "none" if best is None else style.counted(best, "slot")
     task = f"Task: with half of the arena free, have as small a request as you can refused. So far: {so_far}."
     canvas, alt = playground(arena, extents, title, error, task)
     return canvas.svg(alt)

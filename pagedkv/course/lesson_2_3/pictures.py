@@ -79,10 +79,8 @@ def watermark_bars(runs: Mapping[float, Timeline], chosen: float) -> tuple[Canva
     canvas = Canvas(style.WIDTH, 510)
     used = {mark: 100 * run.shares()["token_states"] for mark, run in runs.items()}
     preempted = {mark: 100 * run.preemptions.sum() / len(run.finished) for mark, run in runs.items()}
-    title = (
-        f"{100 * chosen:g} % kept free: {used[chosen]:.1f} % token states, {preempted[chosen]:.0f} preemptions per "
-        "100 requests"
-    )
+    gone = style.counted(round(preempted[chosen]), "preemption")
+    title = f"{100 * chosen:g} % kept free: {used[chosen]:.1f} % token states, {gone} per 100 requests"
     canvas.text(20, 24, title, size=style.TITLE, bold=True)
     _bars(canvas, 20, "token states, % of the pool", used, 100, chosen)
     _bars(canvas, style.WIDTH / 2 + 10, "preemptions per 100 requests", preempted, max(*preempted.values(), 1), chosen)

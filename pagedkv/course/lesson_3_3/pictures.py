@@ -122,7 +122,9 @@ def reuse(title: str, rows: Sequence[tuple[str, int, int]]) -> tuple[Canvas, str
             if tokens:
                 words = f"{tokens:,}"
                 label = words if tokens * scale > style.text_width(words) + 8 else None
-                canvas.rect(x, y, tokens * scale, 30, fill, label=label, stroke=style.MUTED, tip=f"{words} tokens")
+                canvas.rect(
+                    x, y, tokens * scale, 30, fill, label=label, stroke=style.MUTED, tip=style.counted(tokens, "token")
+                )
             x += tokens * scale
         total = cached + computed
         canvas.text(x + 8, y + 15, f"{cached / max(total, 1):.0%} of {total:,} cached")

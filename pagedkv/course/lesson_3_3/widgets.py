@@ -1,7 +1,7 @@
 """The widget of lesson 3.3: sequences that share a prompt."""
 
 from pagedkv.block_pool import BlockPool
-from pagedkv.course.draw import widget
+from pagedkv.course.draw import style, widget
 from pagedkv.course.lesson_3_3 import pictures
 from pagedkv.simulation.sharing import PUBLISHED, SharedRequest
 from pagedkv.sizing import BLOCK_SIZE
@@ -25,7 +25,8 @@ def sharing_svg(
     pool = request.tables[0].pool
     used, unshared = pool.num_blocks - pool.num_free, sum(len(table.blocks) for table in request.tables)
     search = "parallel sampling" if kind == "parallel sampling" else "beam search"
-    facts = [f"{unshared} blocks without sharing, {used} with: {1 - used / unshared:.1%} saved at this moment"]
+    alone = style.counted(unshared, "block")
+    facts = [f"{alone} without sharing, {used} with: {1 - used / unshared:.1%} saved at this moment"]
     for name, words in (("paper-alpaca", "Alpaca's short texts"), ("paper-sharegpt", "ShareGPT's longer texts")):
         if num_sequences in PUBLISHED[name, search]:
             percent = PUBLISHED[name, search][num_sequences]

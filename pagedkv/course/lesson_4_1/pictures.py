@@ -23,7 +23,8 @@ def reading(position: int, num_tokens: int, block_table: Sequence[int], block_si
     line = min(block_size, LINE)
     lines = ceil_div(block_size, line)  # of a block that is read
     canvas = Canvas(style.WIDTH, y + height * (lines * read + len(block_table) - read) + 38)
-    words = f"The query at position {position} sees {position + 1} tokens: it reads {read} of {len(block_table)} blocks"
+    sees = style.counted(position + 1, "token")
+    words = f"The query at position {position} sees {sees}: it reads {read} of {len(block_table)} blocks"
     canvas.text(14, 20, words, size=style.TITLE, bold=True)
     cell = (style.WIDTH - left - 14) / line
     for logical, block in enumerate(block_table):
@@ -49,8 +50,8 @@ def reading(position: int, num_tokens: int, block_table: Sequence[int], block_si
     seen = position % block_size + 1
     alt = (
         f"The query at position {position} of {num_tokens} tokens reads {read} of {len(block_table)} blocks of "
-        f"{block_size}, through the table {list(block_table)}. In the last of them it sees {seen} slots; the mask "
-        f"removes {block_size - seen}."
+        f"{block_size}, through the table {list(block_table)}. In the last of them it sees "
+        f"{style.counted(seen, 'slot')}; the mask removes {block_size - seen}."
     )
     return canvas, alt
 

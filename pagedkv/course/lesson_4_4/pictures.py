@@ -115,7 +115,8 @@ def splits_of_sequences(
     canvas = Canvas(style.WIDTH, 118 + 40 * len(shown))
     left, scale = 150, (style.WIDTH - 170) / max(1, *lengths)
     programs = kv_heads * sum(map(len, sequences))
-    canvas.text(20, 18, f"Splits of {split_tokens:,} tokens: {programs:,} programs", size=style.TITLE, bold=True)
+    many, heads = style.counted(programs, "program"), style.counted(kv_heads, "KV head")
+    canvas.text(20, 18, f"Splits of {split_tokens:,} tokens: {many}", size=style.TITLE, bold=True)
     for row, tokens in enumerate(shown):
         y = 42 + 40 * row
         canvas.text(20, y + 14, f"{row}: {lengths[row]:,} tokens")
@@ -130,19 +131,18 @@ def splits_of_sequences(
     partial = [tokens for tokens in sequences if len(tokens) > 1]
     of = "one sequence" if len(partial) == 1 else f"{len(partial)} sequences"
     merged = (
-        f"{sum(map(len, partial)):,} partial results of {of} are merged (dark, light, dark, …), for each of "
-        f"{kv_heads} KV heads"
+        f"{sum(map(len, partial)):,} partial results of {of} are merged (dark, light, dark, …), for each of {heads}"
         if partial
         else "Nothing is left to merge"
     )
     idle = multiprocessors - programs
     work = f"{idle} of them idle" if idle > 0 else f"{programs / multiprocessors:.1f} for each"
-    canvas.text(20, y + 36, f"{programs:,} programs for {multiprocessors} multiprocessors: {work}.")
+    canvas.text(20, y + 36, f"{many} for {multiprocessors} multiprocessors: {work}.")
     canvas.text(20, y + 60, f"{merged}.")
     batch = "One sequence" if len(lengths) == 1 else f"{len(lengths)} sequences"
     alt = (
         f"{batch} of up to {max(lengths):,} tokens, drawn as bars and cut into splits of {split_tokens:,} tokens. "
-        f"With {kv_heads} KV heads that is {programs:,} programs for {multiprocessors} multiprocessors: {work}. "
+        f"With {heads} that is {many} for {multiprocessors} multiprocessors: {work}. "
         f"{merged}."
     )
     return canvas, alt

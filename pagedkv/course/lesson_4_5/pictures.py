@@ -29,7 +29,7 @@ def multiprocessor(registers: int, shared: int, warps: int) -> tuple[Canvas, str
     }
     together = programs(registers, shared, warps)
     canvas = Canvas(style.WIDTH, 44 + ROW * len(most) + 34)
-    title = f"{warps} warps, {registers} registers a thread, {shared:,} bytes of shared memory"
+    title = f"{style.counted(warps, 'warp')}, {registers} registers a thread, {shared:,} bytes of shared memory"
     canvas.text(20, 20, title, size=style.TITLE, bold=True)
     for row, (name, (fit, room)) in enumerate(most.items()):
         y = 48 + ROW * row
@@ -39,11 +39,15 @@ def multiprocessor(registers: int, shared: int, warps: int) -> tuple[Canvas, str
             fill = style.RESERVED if program < together else style.mix(style.RESERVED, share=0.7)
             canvas.rect(LEFT + BAR * program / room, y, BAR / room, 34, fill)
         canvas.text(LEFT + BAR + 12, y + 17, f"{fit} fit", bold=fit == together)
-    words = f"{together} programs at once" if together != 1 else "1 program at once"
+    words = f"{style.counted(together, 'program')} at once"
     below = f"Dark: {words}, {together * warps} of {WARPS} warps. Light: more would fit, if nothing else were full."
     canvas.text(20, 48 + ROW * len(most) + 8, below)
-    fits = ", ".join(f"{name} for {fit} programs" for name, (fit, _) in most.items())
+    fits = ", ".join(f"{name} for {style.counted(fit, 'program')}" for name, (fit, _) in most.items())
     return canvas, f"A multiprocessor and programs of {title}: {fits}. So {words} (never more than {PROGRAMS})."
+
+
+def _named(tile: int, warps: int, stages: int) -> str:
+    return f"tile {tile}, {style.counted(warps, 'warp')}, {style.counted(stages, 'stage')}"
 
 
 def waves(record: dict, case: str, work: int, multiprocessors: int = 132):
@@ -63,7 +67,7 @@ def waves(record: dict, case: str, work: int, multiprocessors: int = 132):
                 continue
             axes.plot(waves_, us, "x" if spilled else "o", color=colour, alpha=0.75)
             if setting in NAMED:
-                words = "tile {}, {} warps, {} stages".format(*setting)
+                words = _named(*setting)
                 look = {"arrowprops": {"arrowstyle": "->", "color": style.MUTED}, "va": "center", "bbox": paper}
                 axes.annotate(f"{words}:\n{us:.0f} µs", (waves_, us), NAMED[setting], **look)
         for waves_, times in above.items():  # off the chart: an arrow, and the numbers
@@ -75,7 +79,7 @@ def waves(record: dict, case: str, work: int, multiprocessors: int = 132):
             axes.axvline(whole, color=style.GRID, linewidth=1, zorder=0)
         axes.set(xlim=(0, 4.6), ylim=(90, TOP), xlabel="waves: programs of the launch / programs that run at once")
         axes.set(ylabel="µs", title=f"Case {case} under every setting (crosses: registers spill)")
-    said = "; ".join(f"tile {t}, {w} warps, {s} stages: {x:.2f} waves, {us:.0f} µs" for x, us, _, (t, w, s) in points)
+    said = "; ".join(f"{_named(*setting)}: {x:.2f} waves, {us:.0f} µs" for x, us, _, setting in points)
     return figure, f"µs over waves for {len(points)} settings of case {case}. {said}."
 
 

@@ -1,7 +1,7 @@
 """The widget of lesson 6.3: eight requests in a pool of any size."""
 
 from pagedkv.block_pool import BlockPool
-from pagedkv.course.draw import widget
+from pagedkv.course.draw import style, widget
 from pagedkv.course.lesson_6_3 import pictures
 from pagedkv.engine.engine import Engine
 from pagedkv.engine.request import Sampling
@@ -23,7 +23,8 @@ def lives_svg(num_blocks: int = 31, watermark: float = 0.0, output: int = 60) ->
     engine = served(num_blocks, watermark, output)
     lost, needed = sum(row.lost for row in engine.usage), sum(PROMPTS) + len(PROMPTS) * (output - 1)
     preempted = sum(row.preempted for row in engine.usage)
-    facts = [f"{len(engine.usage)} steps, {preempted} preemptions, {lost} tokens run again: {lost / needed:.0%} more"]
+    steps, gone, again = map(style.counted, (len(engine.usage), preempted, lost), ("step", "preemption", "token"))
+    facts = [f"{steps}, {gone}, {again} run again: {lost / needed:.0%} more"]
     kept = f", {watermark:.0%} kept free" if watermark else ""
     canvas, alt = pictures.lives(f"Eight requests in {num_blocks} blocks of 4{kept}", engine, facts)
     return canvas.svg(alt)

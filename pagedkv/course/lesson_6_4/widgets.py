@@ -2,7 +2,7 @@
 
 from pagedkv.block_pool import BlockPool
 from pagedkv.block_table import BlockTable
-from pagedkv.course.draw import widget
+from pagedkv.course.draw import style, widget
 from pagedkv.course.lesson_6_4 import pictures
 
 
@@ -20,8 +20,9 @@ def grown(num_tokens: int, window: int, block_size: int) -> tuple[BlockTable, li
 def window_svg(num_tokens: int = 100, window: int = 48, block_size: int = 16) -> str:
     """The table after so many tokens, and the most blocks that it ever held, as an SVG."""
     table, held = grown(num_tokens, window, block_size)
-    facts = [f"{held[-1]} blocks held, at most {max(held)} so far; without dropping {len(table.blocks)}"]
-    title = f"{num_tokens} tokens in blocks of {block_size}, window of {window}"
+    now = style.counted(held[-1], "block")
+    facts = [f"{now} held, at most {max(held)} so far; without dropping {len(table.blocks)}"]
+    title = f"{style.counted(num_tokens, 'token')} in blocks of {block_size}, window of {window}"
     canvas, alt = pictures.behind(title, table.blocks, num_tokens, window, block_size, facts)
     return canvas.svg(alt)
 

@@ -50,7 +50,7 @@ def held(title: str, seen, num_blocks: int, step: int, right: Mapping[int, Seque
     blocks that tables name. A block at two places of tables is in use twice, and outlined. `seen` has a `faults.Seen`
     for each step. Returns the picture and its words.
     """
-    now, box = seen[step], 44
+    now, box = seen[step], 38  # so that twelve blocks leave room for the tokens
     named = {block for blocks in now.tables.values() for block in blocks}
     places = {place for blocks in now.tables.values() for place in enumerate(blocks)}  # shared ones stand at one
     twice = sorted(block for block, count in Counter(block for _, block in places).items() if count > 1)
@@ -69,7 +69,7 @@ def held(title: str, seen, num_blocks: int, step: int, right: Mapping[int, Seque
             edge = {"stroke": style.HIGHLIGHT, "line": 3} if block in twice else {}
             fill = style.request_colour(number)
             canvas.rect(200 + i * box, y - 15, box - 4, 30, fill, label=block, tip=f"block {block}", **edge)
-        told = f"{len(tokens)} tokens" + (f", {wrong} wrong" if wrong else "")
+        told = style.counted(len(tokens), "token") + (f", {wrong} wrong" if wrong else "")
         canvas.text(style.WIDTH - 14, y, told, anchor="end", fill=style.HIGHLIGHT if wrong else style.INK, bold=wrong)
         said.append(f"request {number} {state}, blocks {list(now.tables.get(number, ()))}, {told}")
     y = 66 + 42 * len(right)

@@ -37,7 +37,7 @@ def kept_svg(each: float = 0.0, always: int = 0) -> str:
     fact = "as dear as plain paging" if not round(100 * change, 1) else (
         f"{abs(change):.1%} {'dearer' if change > 0 else 'cheaper'} than plain paging"
     )  # fmt: skip
-    title = f"{each:g} blocks kept free for each that runs, and {always} more"
+    title = f"{'1 block' if each == 1 else f'{each:g} blocks'} kept free for each that runs, and {always} more"
     canvas, alt = bars(title, rows, "", [fact])
     return canvas.svg(alt)
 
