@@ -2,6 +2,7 @@
 
 import re
 from html import unescape
+from itertools import pairwise
 
 from pagedkv.course.editions import FOLD, IGNORE, NOTHING, PREDICT, WIDGET
 from pagedkv.course.lessons import find_prediction
@@ -89,6 +90,9 @@ def _outputs(notebook):
                 yield f"an error is stored: {output.ename}"
             if output.get("name") == "stderr":
                 yield f"something went to stderr: {output.text[:60]}"
+            long = [len(line) > 103 for line in output.get("text", "").splitlines()]  # columns of a folded output
+            if any(map(all, pairwise(long))):
+                yield f"a printed table that would wrap, made by: {cell.source.splitlines()[-1]}"
             if not set(output.get("data", {})) <= MIME_TYPES:
                 yield f"an output of kind {sorted(set(output.data) - MIME_TYPES)}"
             for name, pattern in PRIVATE.items():

@@ -135,6 +135,7 @@ BAD_CELLS = {
     "print('10 %\\r', end='')": "a carriage return",
     "import sys; print('oh', file=sys.stderr)": "stderr",
     "import warnings; warnings.warn('oh')": "stderr",
+    "print('long ' * 21 + '\\n' + 'long ' * 21)": "a printed table that would wrap",
     "x = 1\n" * 31: "a code cell of 31 lines",
     "x = '../README.md'": "../ in a code cell",
     "import ipywidgets\nipywidgets.IntSlider()": "without a static picture",
