@@ -130,7 +130,7 @@ def snapshot_pieces(timeline: Timeline, step: int, colours: str = "requests") ->
         nonlocal slot
         slot += size
         if size:
-            pieces.append(Piece(size, fill, hatch, label, f"{name}: {size:,} slots"))
+            pieces.append(Piece(size, fill, hatch, label, f"{name}: {style.counted(size, 'slot')}"))
 
     for held in sorted([*timeline.snapshot(step), *timeline.holes(step)], key=lambda held: held.start):
         add(held.start - slot, *style.STATES["external"], "external")
