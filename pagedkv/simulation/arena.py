@@ -30,7 +30,8 @@ class OutOfMemory(RuntimeError):
         self.fragmented = total_free >= requested
         reason = "fragmentation" if self.fragmented else "too little memory is left"
         super().__init__(
-            f"{shown(requested)} slots requested, {total_free} free, the largest hole has {largest_hole}: {reason}"
+            f"{shown(requested)} slot{'s' * (requested != 1)} requested, {total_free} free, "
+            f"the largest hole has {largest_hole}: {reason}"
         )
 
 

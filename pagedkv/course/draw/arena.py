@@ -107,7 +107,7 @@ def playground(arena, extents: Mapping[int, object], title: str, error=None, tas
     held = sum(extent.requested for extent in extents.values())
     lost = arena.capacity - arena.total_free - held
     facts = (
-        f"{held} slots asked for"
+        f"{style.counted(held, 'slot')} asked for"
         + (f" + {lost} lost to rounding" if lost else "")
         + f" + {arena.total_free} free = {arena.capacity}"
     )
@@ -116,8 +116,8 @@ def playground(arena, extents: Mapping[int, object], title: str, error=None, tas
     bottom = draw_memory_map(canvas, left, 84, width, pieces, ROW, row_height=40, cells=True)
 
     y, x, scale = bottom + 58, left, width / arena.capacity
-    many = "1 hole" if len(holes) == 1 else f"{len(holes)} holes"
-    canvas.text(20, bottom + 30, f"{many}, the largest of {arena.largest_hole} slots" if holes else "no holes")
+    many, largest = style.counted(len(holes), "hole"), style.counted(arena.largest_hole, "slot")
+    canvas.text(20, bottom + 30, f"{many}, the largest of {largest}" if holes else "no holes")
     for hole in sorted(holes, key=lambda hole: -hole.size):
         fill, hatch = _hole(hole.size, refused or 0)
         label = hole.size if hole.size * scale > 30 else None
