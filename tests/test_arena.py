@@ -29,7 +29,7 @@ def test_holes_merge_and_total_free_is_not_the_largest_hole():
     arena.free(b)
     assert arena.holes() == [Extent(0, 10)]
     assert arena.allocate(10).start == 0
-    with pytest.raises(OutOfMemory, match="1 slots requested, 0 free, the largest hole has 0: too little memory"):
+    with pytest.raises(OutOfMemory, match="1 slot requested, 0 free, the largest hole has 0: too little memory"):
         arena.allocate(1)
 
 
