@@ -123,7 +123,7 @@ class PrefixCache:
         last, start = self._pool.num_blocks - 1, whole_number("start", start)
         blocks = [whole_number("blocks", block_id, -1, last) for block_id in listed("blocks", blocks, "block ids")]
         entry = self._by_block.get(blocks[start - 1]) if 0 < start <= len(blocks) else None
-        if entry is None or entry.key[0] != identity:  # nothing to go on from: its content was lost meanwhile
+        if entry is None or entry.key[:1] != (identity,):  # nothing to go on from: its content was lost meanwhile
             start, entry = 0, None
         token_ids = listed("token_ids", token_ids, "whole numbers")[start * self._pool.block_size :]
         blocks = blocks[start:]

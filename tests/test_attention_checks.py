@@ -256,6 +256,7 @@ BAD_WRITES = [
     (dict(slot_mapping=torch.tensor([0, 5, 1])[::2]), ValueError, "slot_mapping must be contiguous"),
     (dict(v_scale=1.0), ValueError, "v_scale is for caches of float8_e4m3fn"),
     (dict(backend=None), ValueError, "backend must be one of"),
+    (dict(backend=np.zeros(2)), ValueError, "backend must be one of"),
 ]
 
 

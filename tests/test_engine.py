@@ -101,6 +101,35 @@ def test_identities_share_nothing():
     assert served.step() and served.usage[0].reused == 0
 
 
+class Strict:
+    """Like an array: what it says of == is no truth."""
+
+    __hash__ = object.__hash__
+
+    def __eq__(self, other):
+        raise ValueError("ambiguous")
+
+
+@pytest.mark.parametrize("identity", [Strict(), float("nan"), (1, "a")])
+def test_an_identity_is_equal_to_itself(identity):
+    served = engine(num_blocks=40, reuse=True)
+    for _ in range(2):
+        served.add([1] * 9, Sampling(9), identity)
+    assert len(list(served.stream())) == 18 and served.usage[0].reused == 8
+    assert served.scheduler.prefix.peek([1] * 9 + [7] * 8, identity)[0] == 4
+
+
+def test_no_token_is_too_long_to_be_found_again():
+    served = Engine(engine(reuse=True).scheduler, lambda step: [2**63] * len(step.ready))
+    with pytest.raises(ValueError, match=f"prompt must be a whole number of at least 0 and at most {2**63 - 1}"):
+        served.add([2**63] * 9)
+    request = served.add([2**63 - 1] * 9)
+    with pytest.raises(ValueError, match=f"a token of run must be .* at least 0 and at most {2**63 - 1}"):
+        served.step()
+    served.abort(request)
+    assert_empty(served)
+
+
 def test_identities_are_kept_apart_through_preemption_and_the_same_are_found_again():
     served = engine(num_blocks=9, reuse=True, watermark=0.0)
     how = Sampling(12)

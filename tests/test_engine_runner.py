@@ -6,6 +6,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from test_attention_ambient import STATES  # noqa: E402
+
 from pagedkv.block_pool import BlockPool  # noqa: E402
 from pagedkv.engine.engine import Engine, build  # noqa: E402
 from pagedkv.engine.model import Llama, ModelShape  # noqa: E402
@@ -55,6 +57,21 @@ def test_what_is_named_in_one_cache_is_not_found_in_another(model):
     right = build(model, 50, 4).generate(PROMPTS, Sampling(6))
     assert a.generate(PROMPTS, Sampling(6)) == b.generate(PROMPTS, Sampling(6)) == right  # two engines on one runner
     assert b.usage[0].reused == 8 and pool.num_free == 50
+
+
+@pytest.mark.parametrize("state", ["autocast to bfloat16", "default device", "default dtype", "inference mode"])
+def test_the_settings_of_the_process_reach_no_token(state):
+    def tokens():
+        torch.manual_seed(0)
+        model = Llama(ModelShape(61, 2, 32, 64, 4, 2, 16), torch.float32).requires_grad_(False)
+        how = dict(token_budget=7, host_blocks=5, reuse=True, watermark=0.0)
+        engine = build(model, 7, 4, **how)
+        return engine.generate(PROMPTS * 2, Sampling(12, 0.8)), sum(row.parked for row in engine.usage)
+
+    right = tokens()
+    assert right[1] > 0
+    with STATES[state]():
+        assert tokens() == right
 
 
 @pytest.mark.parametrize(

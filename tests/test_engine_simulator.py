@@ -84,5 +84,36 @@ def test_a_run_that_grows_by_more_than_a_token_has_no_such_timeline():
         engine.generate([[1] * 9])
         with pytest.raises(ValueError, match="neither a token budget nor reuse"):
             timeline_of(engine)
-    with pytest.raises(ValueError, match="must have run a step"):
-        timeline_of(Engine(Scheduler(pool), list))
+    engine = Engine(Scheduler(pool), list)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="must have run a step"):
+            timeline_of(engine)
+        assert engine.step() == []  # idle
+
+
+@pytest.mark.parametrize("waits", [0, 3])
+def test_who_is_let_go_before_it_ran_has_not_finished(waits):
+    engine = Engine(Scheduler(BlockPool(20, 4)), lambda step: [0] * len(step.ready))
+    stays = engine.add([1] * 5, Sampling(9))
+    for _ in range(waits):
+        engine.step()
+    engine.abort(engine.add([1] * 5))
+    assert len(list(engine.stream())) == 9 - waits
+    run = timeline_of(engine)
+    assert run.finished == {stays: 8} and run.waiting.max() == 0 and run.running.tolist() == [1] * 9
+
+
+@pytest.mark.parametrize("cleared", [("usage",), ("events",), ("usage", "events")])
+def test_a_run_that_is_told_in_part_has_no_timeline(cleared):
+    engine = Engine(Scheduler(BlockPool(20, 4)), lambda step: [0] * len(step.ready))
+    engine.generate([[1] * 5])
+    engine.usage.clear(), engine.events.clear()  # nobody is there
+    engine.add([1] * 5, Sampling(9))
+    for _ in range(2):
+        engine.step()
+    assert timeline_of(engine).token_states.tolist() == [5, 6]
+    for name in cleared:
+        getattr(engine, name).clear()
+    assert len(list(engine.stream())) == 7
+    with pytest.raises(ValueError, match="must have usage and events of one run"):
+        timeline_of(engine)

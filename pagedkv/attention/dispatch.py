@@ -77,11 +77,11 @@ def store(k, v, k_cache, v_cache, slot_mapping, k_scale, v_scale, backend):
 def pick_backend(backend, x, k_cache):
     """Return the backend that runs for `x`: "auto" is Triton's compiled kernels on a GPU, PyTorch everywhere else."""
     lacks_fp8 = is_fp8(k_cache) and x.is_cuda and not converts_fp8(x.device)
-    if backend == "auto":
+    if one_of("backend", backend, BACKENDS) == "auto":
         fit = x.is_cuda and not torch.version.hip and x.dtype != torch.float64 and not lacks_fp8
         compiled = fit and find_triton() and not triton_backend().interpreted
         return triton_backend() if compiled else torch_backend
-    if one_of("backend", backend, BACKENDS) == "torch":
+    if backend == "torch":
         return torch_backend
     if x.dtype == torch.float64:
         raise TypeError("backend 'triton' takes float16, bfloat16 and float32, not float64; backend='torch' does")

@@ -22,10 +22,10 @@ class Engine:
     Raises ValueError or TypeError that names what is wrong with a prompt or its sampling; then nothing was added.
     """
 
-    def __init__(self, scheduler: Scheduler, run: Callable[[Step], Sequence[int]], vocab_size: int | None = None):
+    def __init__(self, scheduler: Scheduler, run: Callable[[Step], Sequence[int]], vocab_size: int = 2**63):
         self.scheduler = having("scheduler", scheduler, "a Scheduler", "schedule", "finish", "live")
         self.run = having("run", run, "a Runner, or a function from a Step to tokens", "__call__")
-        self.last_token = None if vocab_size is None else whole_number("vocab_size", vocab_size, 1) - 1
+        self.last_token = whole_number("vocab_size", vocab_size, 1, 2**63) - 1  # reuse names blocks by 64 bits a token
         self.usage: list[Usage] = []
         self.events: list[Event] = []
         self._next_id, self._stepping = 0, False

@@ -62,7 +62,8 @@ class Llama(nn.Module):
         super().__init__()
         self.shape = shape
         for name, size in shape.weights().items():
-            weight = torch.ones(size) if name.endswith("norm") else torch.randn(size) * size[-1] ** -0.5
+            make, scale = (torch.ones, 1) if name.endswith("norm") else (torch.randn, size[-1] ** -0.5)
+            weight = make(size, device="cpu", dtype=torch.float32) * scale  # the same numbers, wherever they go
             self.register_parameter(name, nn.Parameter(weight.to(device, dtype)))
 
     @property

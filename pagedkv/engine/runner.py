@@ -14,7 +14,7 @@ from pagedkv.engine.sampler import sample
 from pagedkv.engine.scheduler import Scheduler
 from pagedkv.kv_cache import PagedKVCache
 from pagedkv.sizing import BLOCK_SIZE
-from pagedkv.tensors import here
+from pagedkv.tensors import here, without_autocast
 
 
 class Runner:
@@ -65,6 +65,7 @@ class Runner:
         scheduler.max_blocks = min(scheduler.max_blocks, self.max_blocks)
 
     @torch.no_grad()
+    @without_autocast
     def __call__(self, step: Step) -> list[int]:
         self.cache.copy_blocks(step.copies)
         if self.graphs is not None and len(step.slots) == len(step.work):
