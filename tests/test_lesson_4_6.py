@@ -232,6 +232,16 @@ def by_idle(num_seqs, places):
     return 1
 
 
+def while_it_gets_fuller(n, places):
+    fuller = [exercises._full(n, places, p) for p in range(1, 9)]
+    for p in range(8):
+        if fuller[p] >= 0.9:
+            return p + 1
+        if p and fuller[p] < fuller[p - 1]:
+            return 1
+    return 1
+
+
 WRONG_WAVES = {
     "rounded down": (exercises._waves_down, "round up, over"),
     "always one more": (exercises._one_wave_more, "begin no further one"),
@@ -243,6 +253,7 @@ WRONG_WAVES = {
     "from two": (exercises._at_least_two, "1 part may do"),
     "each for itself": (lambda n, places: 1, "round up, over all items"),
     "waves": (exercises._their_waves, "those are the waves"),
+    "while it gets fuller": (while_it_gets_fuller, "should return"),
     "eight otherwise": (exercises._eight, "nothing is cut: 1"),
     "fullest otherwise": (
         lambda n, places: listed(n, places) if any_does(n, places) else exercises._fullest(n, places),

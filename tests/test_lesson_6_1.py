@@ -230,6 +230,10 @@ WRONG = {
             "the mean of the differences",
         ),
         (lambda a, b, t: SAME(a, b, t, apart=lambda a, b, t: bool(((a - b).abs() > t).any())), "NaN is taken for"),
+        (
+            lambda a, b, t: SAME(a, b, t, apart=lambda a, b, t: bool(b.isnan().any() or ((a - b).abs() > t).any())),
+            "the opposite of the right one",  # NaN in the reference
+        ),
         (lambda a, b, t: SAME(a, b, t, apart=lambda a, b, t: not bool(((a - b).abs() < t).all())), "exactly the tol"),
         (
             lambda a, b, t: SAME(a, b, t, apart=lambda a, b, t: not torch.allclose(a, b, atol=t)),

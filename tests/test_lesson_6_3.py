@@ -108,6 +108,7 @@ WRONG["6.3-victims"] += [
         "not one more",
     ),
     (searched(lambda free, held, kept: free + sum(held[kept:]), lambda needs, kept: sum(needs)), "no longer needs"),
+    (lambda f, h, n: min(3, exercises.victims(f, h, n)), "the number is too small"),
     (lambda f, h, n: list(range(exercises.victims(f, h, n))), "a whole number is expected"),
 ]
 WRONG["6.3-requeue"] += [

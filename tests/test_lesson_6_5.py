@@ -239,6 +239,10 @@ WRONG = {
         ((watchman.first_fault, [*NAMES[:2], "a ghost"]), "none of the six sentences"),
         ((watchman.first_fault, NAMES[:2]), "three of the six sentences are expected"),
         ((lambda seen, n, right: [now.written.clear() for now in seen] and None, NAMES), "changes its input `seen`"),
+        (
+            (watchman._judging(words=lambda now, mine, right: sum(mine) == sum(right[: len(mine)])), NAMES),
+            "a tuple is expected, not nothing",
+        ),
     ],
     "6.5-policy": [
         (type("Mine", (Paged,), {}), "stands on the package's"),

@@ -76,7 +76,7 @@ def _drawn(random, fits):
 
 
 def _where_some_do(random):
-    yield from ((110, 99), (90, 50), (100, 50), (150, 100), (12, 8), (112, 99), (51, 50))
+    yield from ((110, 99), (90, 50), (100, 50), (150, 100), (12, 8), (112, 99), (51, 50), (134, 100))
     yield from _drawn(random, lambda p: p > 1)
 
 

@@ -140,7 +140,8 @@ def _apart(random):
 
     yield from _pairs((2.0, 0.5, 0.0), (1.0, 0.5, 0.25, 0.1875))(random)
     row = torch.tensor([9.0, 1.0, 2.0, 3.0])
-    yield row, torch.tensor([9.0, 1.0, torch.nan, 3.0]), TOLERANCE
+    nan = torch.tensor([9.0, 1.0, torch.nan, 3.0])
+    yield from ((row, nan, TOLERANCE), (nan, row, TOLERANCE), (nan, nan.clone(), TOLERANCE))
     yield row, row + 0.5, TOLERANCE
     yield row, torch.tensor([9.0, 4.0, 2.0, 3.0]), TOLERANCE
     yield row * 2**20, row * 2**20 + 1.0, TOLERANCE

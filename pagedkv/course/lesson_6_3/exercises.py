@@ -69,7 +69,7 @@ def _fits_alone(free, held, needs) -> bool:
 
 def _victims_cases(random):
     yield from ((0, [1, 1], [1, 1]), (0, [1, 2, 3], [1, 1, 1]), (2, [4, 4], [1, 1]), (0, [2, 1, 1, 1], [1, 1, 1, 0]))
-    yield from ((0, [5], [0]), (1, [3, 3, 3], [1, 0, 1]))
+    yield from ((0, [5], [0]), (1, [3, 3, 3], [1, 0, 1]), (0, [1] * 11, [1] * 11))
     for _ in range(60):
         count = random.randint(1, 7)
         case = (
