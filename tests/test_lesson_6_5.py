@@ -241,7 +241,7 @@ WRONG = {
         ((lambda seen, n, right: [now.written.clear() for now in seen] and None, NAMES), "changes its input `seen`"),
         (
             (watchman._judging(words=lambda now, mine, right: sum(mine) == sum(right[: len(mine)])), NAMES),
-            "all that is written counts",
+            "a tuple is expected, not nothing",
         ),
     ],
     "6.5-policy": [
