@@ -1,6 +1,10 @@
-"""One sentence for every bad argument: its name, what it was, and what is allowed; and for what a command lacks."""
+"""One sentence for every bad argument: its name, what it was, and what is allowed; and for what a command lacks, and
+what stops it.
+"""
 
-from collections.abc import Collection, Iterable
+import os
+import sys
+from collections.abc import Callable, Collection, Iterable
 from importlib.util import find_spec
 from math import inf, isfinite
 from numbers import Real
@@ -110,3 +114,21 @@ def installed(*packages: str) -> None:
         are = "is" if len(missing) == 1 else "are"
         cure = "run `pip install -r requirements.txt -e .` in the project's folder (notebooks/SETUP.md)"
         raise SystemExit(f"{', '.join(missing)} {are} not installed: {cure}")
+
+
+def command(main: Callable[[], object]) -> None:
+    """Run `main` and end the process with the status that it gives, 0 if that is none. Ctrl-C, and a file that cannot
+    be written, are a sentence; who has closed the pipe that it prints to, as `head` does, is told nothing.
+    """
+    try:
+        status = main()
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        status = 130
+        print("\ninterrupted", file=sys.stderr)
+    except BrokenPipeError:
+        status = 1
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python tells of it at its end
+    except OSError as error:
+        status = str(error)
+    sys.exit(status if isinstance(status, int | str) else 0)

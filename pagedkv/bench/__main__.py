@@ -8,7 +8,7 @@ from dataclasses import replace
 from io import TextIOWrapper
 from pathlib import Path
 
-from pagedkv.arguments import installed, whole_number
+from pagedkv.arguments import command, installed, whole_number
 
 if __name__ == "__main__":
     installed("torch")
@@ -146,4 +146,4 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from itertools import pairwise
 from statistics import median
 
-from pagedkv.arguments import installed
+from pagedkv.arguments import command, installed
 
 if __name__ == "__main__":
     installed("torch")
@@ -239,4 +239,4 @@ def main(arguments: list[str] | None = None) -> dict:
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
-from pagedkv.arguments import installed
+from pagedkv.arguments import command, installed
 
 if __name__ == "__main__":
     installed("torch")
@@ -103,4 +103,4 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    command(main)

@@ -14,7 +14,7 @@ from itertools import product
 from pathlib import Path
 from statistics import median
 
-from pagedkv.arguments import installed
+from pagedkv.arguments import command, installed
 
 if __name__ == "__main__":
     installed("torch")
@@ -182,4 +182,4 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import nbformat
 
+from pagedkv.arguments import command
 from pagedkv.course.mend import mend
 
 SOURCES = Path(__file__).parents[2] / "notebooks" / "solutions"
@@ -129,4 +130,4 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    command(main)

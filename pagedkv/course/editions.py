@@ -21,6 +21,7 @@ import nbformat
 from nbclient import NotebookClient
 from tqdm import tqdm
 
+from pagedkv.arguments import command
 from pagedkv.course.colab import guard
 from pagedkv.course.lessons import find
 from pagedkv.files import replace
@@ -210,4 +211,4 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from pagedkv.arguments import command
 from pagedkv.course.draw.show import save
 from pagedkv.course.lessons import all_figures
 
@@ -16,15 +17,12 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser("python -m pagedkv.course.figures", description=__doc__.split("\n\n")[0])
     parser.add_argument("folder", nargs="?", metavar="FOLDER", type=Path, default="figures")
     folder = parser.parse_args(arguments).folder
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, draw in tqdm(all_figures().items(), desc="Figures", unit="figure", disable=None):
-            picture, alt = draw()
-            save(picture, folder / name, alt)
-            tqdm.write(str(folder / name))
-    except OSError as error:
-        parser.exit(1, f"{parser.prog}: {error}\n")
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, draw in tqdm(all_figures().items(), desc="Figures", unit="figure", disable=None):
+        picture, alt = draw()
+        save(picture, folder / name, alt)
+        tqdm.write(str(folder / name))
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

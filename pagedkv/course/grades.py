@@ -11,10 +11,10 @@ cannot be trusted; the exit status is then 1.
 import argparse
 import csv
 import io
-import sys
 from pathlib import Path
 from typing import NamedTuple
 
+from pagedkv.arguments import command
 from pagedkv.files import replace
 
 READ = ("assignment", "student_id", "last_name", "first_name", "email", "score", "max_score")
@@ -145,4 +145,4 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    command(main)

@@ -7,11 +7,11 @@ and left as it is; the exit status is then 1.
 """
 
 import argparse
-import sys
 from pathlib import Path
 
 import nbformat
 
+from pagedkv.arguments import command
 from pagedkv.files import replace
 
 
@@ -45,4 +45,4 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    command(main)

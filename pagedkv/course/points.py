@@ -5,10 +5,10 @@ The minutes are those of each notebook's first cell, the points those that its c
 
 import json
 import re
-import sys
 from pathlib import Path
 from typing import NamedTuple
 
+from pagedkv.arguments import command
 from pagedkv.course.lessons import wings
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
@@ -54,4 +54,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    command(main)

@@ -18,6 +18,8 @@ from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 from tqdm import tqdm
 
+from pagedkv.arguments import command
+
 ROOT = Path(__file__).parents[2]
 VERSION = import_module("pagedkv").__version__
 NAME, TAG = f"pagedkv-{VERSION}", f"v{VERSION}"
@@ -107,4 +109,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    command(main)

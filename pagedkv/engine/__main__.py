@@ -8,7 +8,7 @@ from collections import defaultdict
 from io import TextIOWrapper
 from pathlib import Path
 
-from pagedkv.arguments import installed
+from pagedkv.arguments import command, installed
 
 if __name__ == "__main__":
     installed("torch", "safetensors", "tokenizers")
@@ -116,14 +116,13 @@ def main(arguments=None) -> int:
             stream(engine, encode(text if given.model == "plays" else texts[0]), sampling, text, decode)
         else:
             serve(engine, texts, encode, decode, sampling)
+    except BrokenPipeError:
+        raise
     except (OSError, ValueError, ImportError) as error:
         print(f"{parser.prog}: {error}", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
-        print("\ninterrupted", file=sys.stderr)
-        return 130
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    command(main)

@@ -5,7 +5,6 @@ README.md, a page for each room of the engine. A file that has not changed is no
 """
 
 import argparse
-import sys
 from importlib import import_module
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import nbformat
 from sphinx.cmd.build import main as sphinx
 from tqdm import tqdm
 
+from pagedkv.arguments import command
 from pagedkv.course.book.page import Shared, page, title
 
 ROOT, SITE = Path(__file__).parents[3], Path(__file__).with_name("site")
@@ -89,6 +89,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser("python -m pagedkv.course.book", description=__doc__.split("\n\n")[0])
     parser.add_argument("folder", nargs="?", metavar="FOLDER", type=Path, default=ROOT / "build" / "html")
     html = parser.parse_args(arguments).folder.resolve()
+    html.mkdir(parents=True, exist_ok=True)  # that it cannot be is told before any work is done
     book, read = ROOT / "build" / "book", ROOT / "build" / "doctrees"
     lay_out(book)
     release = f"release={import_module('pagedkv').__version__}"
@@ -100,4 +101,4 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    command(main)

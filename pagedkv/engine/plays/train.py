@@ -22,6 +22,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from torch.nn.functional import cross_entropy
 from tqdm import tqdm
 
+from pagedkv.arguments import command
 from pagedkv.engine.model import Llama, ModelShape, dense
 from pagedkv.engine.plays import END, RECORD, TOKENIZER, WEIGHTS
 from pagedkv.files import replace, writable
@@ -138,4 +139,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    command(main)
