@@ -85,15 +85,17 @@ def test_an_interrupt_finds_the_books_in_order(stride, with_host, window):
     assert at > 1500
 
 
-def test_an_interrupt_of_the_model_comes_at_once():
+@pytest.mark.parametrize("one_by_one", [False, True])
+def test_an_interrupt_of_the_model_comes_at_once(one_by_one):
     pool = BlockPool(5, 2)
     reached = []
 
-    def run(step):
+    def tokens(step):
         signal.raise_signal(signal.SIGINT)
         reached.append(step)
+        yield 7
 
-    engine = Engine(Scheduler(pool), run)
+    engine = Engine(Scheduler(pool), tokens if one_by_one else lambda step: list(tokens(step)))
     engine.add([1] * 3, Sampling(2))
     with pytest.raises(KeyboardInterrupt):
         engine.step()

@@ -50,7 +50,7 @@ class Engine:
             step = self.scheduler.schedule()
             self._stepping = True
             try:
-                tokens = self._checked_tokens(interrupts.let_through(self.run, step), step) if step.work else []
+                tokens = self._checked_tokens(interrupts.let_through(self._run, step), step) if step.work else []
             except BaseException:
                 self.scheduler.undo(step)
                 raise
@@ -117,8 +117,10 @@ class Engine:
         if self._stepping:
             raise RuntimeError(f"{what} must be called between steps, not while one runs")
 
-    def _checked_tokens(self, tokens, step: Step) -> list[int]:
-        tokens = listed("what run gives", tokens, "tokens")
+    def _run(self, step: Step) -> list:
+        return listed("what run gives", self.run(step), "tokens")
+
+    def _checked_tokens(self, tokens: list, step: Step) -> list[int]:
         if len(tokens) != len(step.ready):
             raise ValueError(f"run must give a token for each of {len(step.ready)} in step.ready, not {len(tokens)}")
         return [whole_number("a token of run", token, 0, self.last_token) for token in tokens]
