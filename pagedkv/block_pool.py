@@ -16,7 +16,7 @@ class OutOfBlocks(RuntimeError):
     """More blocks were asked for than are free. Nothing was allocated."""
 
     def __init__(self, requested: int, free: int):
-        super().__init__(f"{shown(requested)} blocks requested, {free} free")
+        super().__init__(f"{shown(requested)} block{'s' * (requested != 1)} requested, {free} free")
         self.requested = requested
         self.free = free
 

@@ -30,7 +30,7 @@ def test_the_boundary_with_an_empty_pool():
     assert table.blocks_needed(1) == 0
     assert table.append(1).slots == [3]
     assert table.blocks_needed(1) == 1
-    with pytest.raises(OutOfBlocks, match="1 blocks requested, 0 free"):
+    with pytest.raises(OutOfBlocks, match="1 block requested, 0 free"):
         table.append(1)
     assert (table.num_tokens, table.blocks) == (4, [0])
 

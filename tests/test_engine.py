@@ -6,7 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from pagedkv.block_pool import BlockPool
+from pagedkv.block_pool import BlockPool, OutOfBlocks
+from pagedkv.block_table import BlockTable
 from pagedkv.engine.engine import Engine, Token
 from pagedkv.engine.request import Generation, Sampling
 from pagedkv.engine.scheduler import Scheduler
@@ -408,6 +409,39 @@ def test_two_engines_on_one_pool_serve_in_turn():
     b.add([2] * 13, Sampling(2))
     assert b.step() == [] and len(list(a.stream())) == 2 and len(list(b.stream())) == 2
     assert pool.num_free == 4
+
+
+class Ahead(BlockTable):
+    """Has a block in hand beside those that its tokens fill."""
+
+    spare = ()
+
+    def append(self, n):
+        got = super().append(n)
+        try:
+            self.spare = self.spare or self.pool.allocate(1)
+        except OutOfBlocks:
+            self.truncate(self.num_tokens - n)
+            raise
+        return got
+
+    def free(self):
+        self.pool.free(self.spare)
+        super().free()
+
+
+@pytest.mark.parametrize("token_budget", [None, 3])
+@pytest.mark.parametrize("reuse", [False, True])
+def test_a_table_that_takes_more_than_the_pool_has_does_not_go_in_circles(token_budget, reuse):
+    served = engine(5, reuse=reuse, new_table=Ahead, token_budget=token_budget, watermark=0.0)
+    assert len(served.generate([[1] * 9, [2] * 9], Sampling(8))[1]) == 8  # 4 blocks and one in hand
+    served.add([1] * 13, Sampling(8))
+    with pytest.raises(OutOfBlocks, match="1 block requested, 0 free"):
+        for _ in range(100):
+            served.step()
+    served.scheduler.pool.check([])
+    served.abort(2)
+    assert_empty(served)
 
 
 def test_an_id_is_that_of_one_request():

@@ -368,7 +368,8 @@ test_answers = prediction_test(
 def test_the_picture_of_programs_counts_them_and_their_hidden_lanes():
     for numbers, lanes, count, hidden_lanes in ((10, 4, 3, 2), (8, 4, 2, 0), (1, 16, 1, 15), (16, 1, 16, 0)):
         canvas, alt = pictures.programs(numbers, lanes)
-        assert f"{count} programs of {lanes} lanes" in alt and f"In the last program {hidden_lanes} lanes lie" in alt
+        programs = "1 program" if count == 1 else f"{count} programs"
+        assert f", {programs} of {lanes} lanes" in alt and f"In the last program {hidden_lanes} lanes lie" in alt
         assert texts(canvas).count(pictures.HIDDEN) == hidden_lanes
         assert_legible(canvas.svg(alt))
 

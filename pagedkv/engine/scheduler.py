@@ -52,9 +52,8 @@ class Scheduler:
     def check(self, request: Generation) -> None:
         """Raise ValueError if the request could not run even alone."""
         having("request", request, "a Generation", "max_stored")
-        needed = ceil_div(request.max_stored, self.pool.block_size)
+        needed, new = ceil_div(request.max_stored, self.pool.block_size), request.sampling.max_new_tokens
         if needed > self.max_blocks:
-            new = request.sampling.max_new_tokens
             wanted = f"the prompt of {request.num_prompt} tokens and max_new_tokens of {new} need {needed} blocks"
             raise ValueError(f"{wanted}, and a request can have {self.max_blocks}")
 
@@ -107,9 +106,8 @@ class Scheduler:
             for block_id in request.table.blocks[before // self.pool.block_size :]:
                 self.pool.forget(block_id)
             request.table.truncate(before)
-        for request in reversed(step.admitted):
-            if request.request_id in self.running:  # else it had to go at once
-                self._requeue(request)
+        for request in [one for one in reversed(step.admitted) if one.request_id in self.running]:
+            self._requeue(request)  # the others had to go at once
 
     def _grow(self, request: Generation, n: int, step: Step) -> int:
         """Slots for the next `n` tokens of a running request; 0 if it had to go for want of a block."""
@@ -118,6 +116,8 @@ class Scheduler:
                 slots, copies = request.table.append(n)
             except OutOfBlocks:
                 self._preempt(next(reversed(self.running.values())), step)
+                if request.table is None and self.pool.num_free == self.pool.num_blocks:  # nor has it room alone
+                    raise
                 continue
             step.work.append((request, n))
             step.slots += slots

@@ -2,7 +2,7 @@
 
 from pagedkv.block_pool import BlockPool, OutOfBlocks
 from pagedkv.block_table import BlockTable
-from pagedkv.course.draw import widget
+from pagedkv.course.draw import style, widget
 from pagedkv.course.draw.pool import pool_and_tables
 from pagedkv.course.lesson_3_1 import pictures
 
@@ -72,12 +72,12 @@ def _do(pool, tables, waiting, verb, name=None, tokens=0):
         name = [*tables][-1]  # the latest to come
         waiting[name] = tables[name].num_tokens
         tables.pop(name).free()
-        return f"{name}, the latest, was preempted: its {waiting[name]} tokens will be computed again"
+        return f"{name}, the latest, was preempted: its {style.counted(waiting[name], 'token')} will be computed again"
     name = next(iter(waiting))
     table = BlockTable(pool)
     table.append(waiting[name])
     tables[name] = table
-    return f"{name} runs again, its {waiting.pop(name)} tokens in other blocks"
+    return f"{name} runs again, its {style.counted(waiting.pop(name), 'token')} in other blocks"
 
 
 def blocks_svg(operations=START, sequence: str = "A", position: int = 0) -> str:

@@ -19,7 +19,7 @@ def programs(numbers: int, lanes: int) -> tuple[Canvas, str]:
     count = ceil_div(numbers, lanes)
     cell = min(52, (style.WIDTH - LEFT - 20) / (count * lanes))
     canvas = Canvas(style.WIDTH, 130 + 38 * count)
-    title = f"{numbers} numbers, {count} programs of {lanes} lanes"
+    title = f"{style.counted(numbers, 'number')}, {style.counted(count, 'program')} of {lanes} lanes"
     canvas.text(20, 20, title, size=style.TITLE, bold=True)
     canvas.text(20, 58, "in memory", bold=True)
     for element in range(numbers):
