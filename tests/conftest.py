@@ -1,5 +1,6 @@
 import os
 import signal
+import sys
 
 import pytest
 
@@ -41,3 +42,9 @@ def pytest_collection_modifyitems(items):
 def nothing_kept(monkeypatch, tmp_path):
     """What another test's cells kept is not found."""
     monkeypatch.setenv("PAGEDKV_MINE", str(tmp_path))
+
+
+@pytest.fixture
+def destructors_may_raise(monkeypatch):
+    """For a limit that strikes in one, and may strike again in pytest's own hook, which then fails."""
+    monkeypatch.setattr(sys, "unraisablehook", lambda _: None)

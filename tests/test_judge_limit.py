@@ -21,8 +21,7 @@ from pagedkv.course.judge import limit
 from pagedkv.course.judge.check import check
 from pagedkv.course.judge.exercise import Exercise, Part, call, calls
 
-# An exception that is raised in a destructor or a callback is reported there, and raised again outside.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+pytestmark = pytest.mark.usefixtures("destructors_may_raise")  # and so may callbacks; both are left all the same
 
 
 @pytest.fixture(autouse=True)

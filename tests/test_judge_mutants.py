@@ -59,8 +59,7 @@ def survivors(path):
         run_cell(cell.source, namespace)
 
 
-# An endless mutant may be stopped inside a destructor.
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.usefixtures("destructors_may_raise")
 @pytest.mark.parametrize("path", SOURCES, ids=[path.stem for path in SOURCES])
 def test_a_slip_in_a_solution_loses_points(path, monkeypatch):
     monkeypatch.setenv("CI", "1")
