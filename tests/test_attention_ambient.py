@@ -1,6 +1,6 @@
 """The settings of the process that a call runs in reach no result: autocast, default device and dtype, modes."""
 
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
 from importlib.util import find_spec
 
@@ -169,15 +169,16 @@ def test_no_state_of_the_process_reaches_a_result(name):
             assert torch.equal(a, b), state
 
 
-@pytest.mark.parametrize("enter", STATES.values(), ids=STATES)
 @pytest.mark.thorough
-def test_a_warm_up_runs_in_any_state(enter, monkeypatch):
+def test_a_warm_up_runs_in_all_states_at_once(monkeypatch):
     triton_only_where_it_is("triton")
     from pagedkv.attention.triton.warmup import warmup
 
     monkeypatch.setattr("pagedkv.attention.triton.warmup.multiprocessors", lambda device: 1)
     caches = [torch.full((2, 4, 2, 16), 7.0, device=DEVICE) for _ in range(2)]
-    with enter():
+    with ExitStack() as states:
+        for enter in STATES.values():
+            states.enter_context(enter())
         warmup(*caches, 4, return_lse=True)
     assert all((cache == 7.0).all() for cache in caches)
 
