@@ -34,7 +34,7 @@ bench: .venv/ready              ## measure kernels and engine on a GPU, the CPU'
 	$(BIN)/python -m pagedkv.bench
 
 browser: .venv/browser          ## every notebook and every page of the book in a real browser
-	CI=1 $(BIN)/pytest -m browser
+	CI=1 $(BIN)/pytest -n 2 --dist loadfile -m browser
 
 lowest: .venv-lowest/ready      ## three notebooks with the oldest versions that pyproject.toml allows (Python 3.11 or 3.12)
 	CI=1 .venv-lowest/bin/pytest --nbval --nbval-current-env -n 2 --dist loadfile notebooks/2_1*.ipynb notebooks/3_1*.ipynb notebooks/3_3*.ipynb
