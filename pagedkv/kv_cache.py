@@ -5,6 +5,7 @@ its blocks, at the end, where writes to slot -1 (padding) land unseen: so a writ
 mask.
 """
 
+import re
 from collections.abc import Iterable
 
 import torch
@@ -21,7 +22,7 @@ class PagedKVCache:
     offset.
     `dtype` has as many bytes as `shape` says: float8_e4m3fn for 1 (written as it is; `write_kv` scales and saturates).
     Values of slots are checked on a CPU; on a GPU that would wait for the device, so it is done only with
-    `validate=True`.
+    `validate=True`. Raises MemoryError where the device has no room for so many blocks.
     """
 
     @lasting
@@ -46,7 +47,15 @@ class PagedKVCache:
         self.block_size = whole_number("block_size", block_size, 1, MAX_BLOCK_SIZE)
         self.num_slots = self.num_blocks * self.block_size
         token, device = (shape.num_kv_heads, shape.head_dim), here(device)
-        self._slots = torch.zeros(2, shape.num_layers, self.num_slots + 1, *token, dtype=dtype, device=device)
+        numbers = 2, shape.num_layers, self.num_slots + 1, *token
+        try:
+            self._slots = torch.zeros(numbers, dtype=dtype, device=device)
+        except RuntimeError as error:
+            if not isinstance(error, torch.OutOfMemoryError) and not re.search("CPUAlloc|overflow", str(error)):
+                raise
+            gb = self.num_slots * shape.bytes_per_token / 1e9
+            wanted = f"{self.num_blocks:,} of {self.block_size} tokens take {gb:,.1f} GB"
+            raise MemoryError(f"num_blocks must be as many as {device} has memory for; {wanted}") from None
         self._blocks = self._slots[:, :, :-1].view(2, shape.num_layers, self.num_blocks, self.block_size, *token)
         self.k, self.v = self._blocks  # each [num_layers, num_blocks, block_size, num_kv_heads, head_dim]
 

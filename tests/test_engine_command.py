@@ -35,6 +35,7 @@ def test_a_file_of_prompts_is_served_and_told_in_a_table(tmp_path, capsys):
         (["--requests", "/no/such/file"], "No such file or directory: '/no/such/file'"),
         (["a", "--tokens", "0"], "max_new_tokens must be a whole number of at least 1, not 0"),
         (["a" * 100, "--blocks", "1"], "need 14 blocks, and a request can have 1"),
+        (["a", "--blocks", str(2**31 - 1)], "num_blocks must be as many as"),
         (["a", "--temperature", "-1"], "temperature must be a finite number of at least 0, not -1.0"),
     ],
 )

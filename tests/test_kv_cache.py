@@ -121,6 +121,13 @@ def test_copies_are_as_if_made_one_after_the_other(device):
         assert unchanged(cache, snapshot(one_by_one)), pairs
 
 
+@pytest.mark.parametrize("shape", [KVShape(80, 64, 128), KVShape(1000, 1000, 256)])
+def test_a_cache_beyond_memory_is_told_with_its_size(shape):
+    gb = (2**31 - 1) * 256 * shape.bytes_per_token / 1e9
+    with pytest.raises(MemoryError, match=f"num_blocks .* 2,147,483,647 of 256 tokens take {gb:,.1f} GB"):
+        PagedKVCache(shape, 2**31 - 1, 256)
+
+
 def test_copy_on_write_keeps_both_readers_right():
     cache, pool = PagedKVCache(SHAPE, 8, 4), BlockPool(8, 4)
     a = BlockTable(pool)

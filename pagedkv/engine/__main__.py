@@ -118,7 +118,7 @@ def main(arguments=None) -> int:
             serve(engine, texts, encode, decode, sampling)
     except BrokenPipeError:
         raise
-    except (OSError, ValueError, ImportError) as error:
+    except (OSError, ValueError, ImportError, MemoryError) as error:
         print(f"{parser.prog}: {error}", file=sys.stderr)
         return 1
     return 0
