@@ -584,8 +584,12 @@ def test_a_policy_that_breaks_a_promise_is_told_so_in_plain_words(capsys):
 
 
 SETTINGS = {
-    "engine": [{"name": name, "step": step} for name in widgets.ENGINES for step in (0, 14, 60)],
+    "engine": [{"name": name, "step": step} for name in widgets.ENGINES for step in (0, 14, 55)],
     "kept": [{"each": each, "always": always} for each, always in ((0.0, 0), (2.0, 12), (0.5, 0), (0.25, 3))],
 }
 
 test_pictures, test_moves, test_controls = widget_tests(widgets, SETTINGS)
+
+
+def test_the_walk_ends_with_the_longest_run():
+    assert widgets.engine().controls["step"].max + 1 == max(len(faults.run(name)) for name in widgets.ENGINES.values())

@@ -111,7 +111,7 @@ def decode(device: torch.device, left_out: dict) -> list[dict]:
         }
         try:
             rows.append(bound | ours(model, count, device))
-        except torch.cuda.OutOfMemoryError:
+        except (torch.cuda.OutOfMemoryError, MemoryError):
             left_out[f"decode of {count} requests"] = "more memory than the GPU has"
         gc.collect()
         torch.cuda.empty_cache()
