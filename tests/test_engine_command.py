@@ -10,6 +10,8 @@ pytest.importorskip("tokenizers")
 
 from pagedkv.engine import __main__ as command  # noqa: E402
 from pagedkv.engine.model import dense  # noqa: E402
+from pagedkv.kv_cache import PagedKVCache  # noqa: E402
+from pagedkv.sizing import KVShape  # noqa: E402
 
 
 def test_an_answer_streams_and_is_the_same_again(capsys):
@@ -35,13 +37,21 @@ def test_a_file_of_prompts_is_served_and_told_in_a_table(tmp_path, capsys):
         (["--requests", "/no/such/file"], "No such file or directory: '/no/such/file'"),
         (["a", "--tokens", "0"], "max_new_tokens must be a whole number of at least 1, not 0"),
         (["a" * 100, "--blocks", "1"], "need 14 blocks, and a request can have 1"),
-        (["a", "--blocks", str(2**31 - 1)], "num_blocks must be as many as"),
         (["a", "--temperature", "-1"], "temperature must be a finite number of at least 0, not -1.0"),
     ],
 )
 def test_what_goes_wrong_is_one_sentence(arguments, words, capsys):
     assert command.main(arguments) == 1
     assert words in capsys.readouterr().err
+
+
+def test_blocks_beyond_memory_are_one_sentence(monkeypatch, capsys):
+    def build(*_, **options):
+        PagedKVCache(KVShape(80, 64, 128), 2**31 - 1, 256)  # beyond any address, so that nothing is taken
+
+    monkeypatch.setattr(command, "build", build)
+    assert command.main(["a"]) == 1
+    assert capsys.readouterr().err.startswith("python -m pagedkv.engine: num_blocks must be as many as cpu has ")
 
 
 @pytest.mark.parametrize("arguments", [[], ["a", "--requests", "b"], [" "], ["--model", "gpt"]])

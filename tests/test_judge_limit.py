@@ -21,7 +21,7 @@ from pagedkv.course.judge import limit
 from pagedkv.course.judge.check import check
 from pagedkv.course.judge.exercise import Exercise, Part, call, calls
 
-pytestmark = pytest.mark.usefixtures("destructors_may_raise")  # and so may callbacks; both are left all the same
+pytestmark = pytest.mark.usefixtures("destructors_may_raise")  # what is raised in one is raised again outside
 
 
 @pytest.fixture(autouse=True)
