@@ -582,6 +582,19 @@ def a_scale_a_cap_and_a_window_together(attend, write, device):
 
 
 @case
+def a_cap_keeps_small_scores_to_the_last_digits(attend, write, device):
+    scores = torch.linspace(-199, 199, 20)
+    scores = torch.cat([scores, scores / 10, scores / 1000])
+    q, cache = torch.zeros(60, 1, 16, device=device), torch.zeros(1, 1, 1, 16, device=device)
+    q[:, 0, 0], cache[..., 0] = scores, 1.0
+    batch = q, cache, cache, ints([[0]] * 60, device), ints([1] * 60, device)
+    for starts in (None, torch.arange(61, dtype=torch.int32, device=device)):
+        _, lse = attend(*batch, query_start_loc=starts, scale=1.0, softcap=50.0, return_lse=True)
+        expected = 50 * torch.tanh(scores.double() / 50)
+        torch.testing.assert_close(lse[:, 0].double().cpu(), expected, rtol=1e-6, atol=0)
+
+
+@case
 def head_sizes_off_the_beaten_track(attend, write, device):
     for head_dim in (24, 40, 72, 136):
         k, v = mean_caches([([2, 0], [1] * 5)], 4, 3, device, head_dim=head_dim, elsewhere=NAN)

@@ -158,9 +158,12 @@ def settled(x):
 
 @triton.jit
 def tanh(x):
-    """From the exponential of a number that is not positive, which cannot overflow."""
-    e = tl.exp(-2 * tl.abs(x))
-    return tl.where(x < 0, e - 1, 1 - e) / (1 + e)
+    """From the exponential of a number that is not positive, which cannot overflow; near 0, where the difference of two
+    numbers near 1 would lose digits, from the first terms of the series.
+    """
+    e, square = tl.exp(-2 * tl.abs(x)), x * x
+    series = x + x * square * (-1 / 3 + square * (2 / 15 + square * (-17 / 315 + square * (62 / 2835))))
+    return tl.where(tl.abs(x) < 0.3, series, tl.where(x < 0, e - 1, 1 - e) / (1 + e))
 
 
 @triton.jit
